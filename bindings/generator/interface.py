@@ -54,7 +54,7 @@ ENUM_OF = {"quota": "Quota", "kv_format": "KvFormat", "activation_dtype": "Activ
            "quire_constraint_create.kind": "ConstraintKind", "quire_response_parser_kind": "ResponseKind",
            "quire_response_parser_set_reasoning": "ReasoningStart"}
 # Yes-or-no int32_t values that the comments do not reveal, and int32_t values that are token ids.
-BOOLS = {"add_special", "parse_special", "skip_special", "quire_matcher_accept", "quire_response_parser_next"}
+BOOLS = {"adapts", "add_special", "parse_special", "skip_special", "quire_matcher_accept", "quire_response_parser_next"}
 TOKENS = {"token", "quire_model_special_token", "quire_model_find_token", "quire_job_stop_token",
           "quire_event_stop_token"}
 OPTIONAL = {"quire_model_special_token", "quire_model_find_token"}  # -1 means none

@@ -189,6 +189,20 @@ func (o *Model) RenderChat(request Request) (string, error) {
 	return string(result), err
 }
 
+// RenderChatChanges returns the changes by which Model.RenderChat gives the messages of a request the form that the
+// template needs, in the format of ChatTemplate.Changes.
+func (o *Model) RenderChatChanges(request Request) (string, error) {
+	requestFilled, err := request.native()
+	if err != nil {
+		return "", err
+	}
+	defer requestFilled.close()
+	result, err := measuredWith(o.handle, func(value native.ModelHandle, out []byte, e *native.ErrorHandle) int64 {
+		return native.Quire_model_render_chat_changes(value, requestFilled.get(), out, e)
+	})
+	return string(result), err
+}
+
 // RenderChatTokens returns the tokens of the whole prompt of a request, as submit makes them.
 func (o *Model) RenderChatTokens(request Request) ([]int32, error) {
 	requestFilled, err := request.native()
@@ -833,12 +847,31 @@ func (o *ChatTemplate) SetNow(text string) error {
 	return err
 }
 
+// SetAdaptsHistory sets whether a conversation is given the form that the template needs before it is rendered
+// (docs/chat.md), for example the arguments of calls as text or as object: 1 or 0. Default: 1.
+func (o *ChatTemplate) SetAdaptsHistory(adapts bool) error {
+	_, err := with(o.handle, func(value native.ChatTemplateHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_chat_template_set_adapts_history(value, asInt(adapts), e)
+	})
+	return err
+}
+
 // Render renders the conversation given as JSON in `text` and returns the prompt. Fails with InvalidArgument if the
 // template raises an error (the message is the template's own) or uses an unsupported feature, with Capacity if a
 // limit is exceeded, and with Format if the input is no JSON.
 func (o *ChatTemplate) Render(text string) (string, error) {
 	result, err := measuredWith(o.handle, func(value native.ChatTemplateHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_chat_template_render(value, text, out, e)
+	})
+	return string(result), err
+}
+
+// Changes returns the changes by which ChatTemplate.Render gives the conversation the form that the template needs,
+// as a JSON list of objects with `field`, such as "messages[1].content", and `change`, a name of docs/chat.md. The
+// list is empty if the conversation is rendered as it is given.
+func (o *ChatTemplate) Changes(text string) (string, error) {
+	result, err := measuredWith(o.handle, func(value native.ChatTemplateHandle, out []byte, e *native.ErrorHandle) int64 {
+		return native.Quire_chat_template_changes(value, text, out, e)
 	})
 	return string(result), err
 }

@@ -18,6 +18,7 @@ struct RenderOptions {
   std::optional<std::string> now;
   std::string name;
   bool tokens = false;
+  bool as_given = false;
 };
 
 ChatTemplate open_template(const RenderOptions& options, const Interrupt& interrupt) {
@@ -34,6 +35,7 @@ void set_up(quire_chat_template* chat, const RenderOptions& options) {
   };
   set_token(QUIRE_TOKEN_BOS, options.bos);
   set_token(QUIRE_TOKEN_EOS, options.eos);
+  call(quire_chat_template_set_adapts_history, chat, options.as_given ? 0 : 1);
   call(quire_chat_template_choose, chat, options.name.data(), options.name.size());
   if (!options.now) return;
   try {
@@ -50,6 +52,15 @@ void print_tokens(quire_chat_template* chat, const RenderOptions& options, const
   print_json(elements_of<int32_t>(quire_chat_template_tokens, chat, model.get(), input.data(), input.size()));
 }
 
+// Reports on standard error what was changed in the conversation.
+void note_changes(quire_chat_template* chat, const std::string& input) {
+  const Json changes =
+      Json::parse(text_of(quire_chat_template_changes, chat, input.data(), input.size()), nullptr, false);
+  for (const Json& change : changes) {
+    note("quire: changed for the template: " + change.value("field", "") + ": " + change.value("change", ""));
+  }
+}
+
 int render(const RenderOptions& options, Interrupt& interrupt) {
   const ChatTemplate chat = open_template(options, interrupt);
   set_up(chat.get(), options);
@@ -59,6 +70,7 @@ int render(const RenderOptions& options, Interrupt& interrupt) {
   } else {
     print(text_of(quire_chat_template_render, chat.get(), input.data(), input.size()));
   }
+  note_changes(chat.get(), input);
   return kExitOk;
 }
 
@@ -78,7 +90,8 @@ int checked_render(const RenderOptions& options, Interrupt& interrupt) {
 
 constexpr const char* kRenderExamples =
     R"(Renders one JSON object: messages, and other variables of the template (tools, add_generation_prompt, ...).
-Prints the text unchanged, without a final line break.
+Prints the text unchanged, without a final line break. Changes that give the conversation the form that the
+template needs are reported on standard error.
 
 Examples:
   quire render --model DIR --input conversation.json
@@ -98,6 +111,8 @@ Command add_render(CLI::App& root) {
       ->type_name("FILE")
       ->required();
   app->add_flag("--tokens", options->tokens, "Print the ids of the tokens as a JSON list");
+  app->add_flag("--as-given", options->as_given,
+                "Render the conversation without changing it for the template");
   app->add_option("--name", options->name, "Name of the template, if the model has several")
       ->type_name("NAME");
   app->add_option("--bos", options->bos, "Text of the token that begins a prompt")->type_name("TEXT");

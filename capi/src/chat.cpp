@@ -8,6 +8,7 @@
 #include "capi/src/model_object.h"
 #include "capi/src/request_object.h"
 #include "core/base/file_system.h"
+#include "core/base/json.h"
 #include "core/base/utf8.h"
 #include "core/chat/segments.h"
 #include "core/chat/time_text.h"
@@ -35,8 +36,7 @@ const char* token_name(int32_t kind) {
 }
 
 RenderedChat render(const ChatTemplateObject& chat, std::string_view text) {
-  return quire::with_parameter(
-      "text", [&] { return quire::render_chat(chat.share(), text, quire::CallArguments::as_given); });
+  return quire::with_parameter("text", [&] { return quire::render_chat(chat.share(), text); });
 }
 
 // Returns the sizes of the parts, alternately from the template and from the input, beginning with the
@@ -50,6 +50,17 @@ std::vector<int64_t> segment_sizes(const RenderedChat& rendered) {
     begin = run.end;
   }
   return sizes;
+}
+
+// Returns the changes of the conversation as a JSON list.
+std::string changes_text(const RenderedChat& rendered) {
+  std::string text = "[";
+  for (const quire::chat::HistoryChange& change : rendered.changes) {
+    text += text.size() > 1 ? ", " : "";
+    text += R"({"field": )" + quire::json_quoted(change.field) + R"(, "change": )" +
+            quire::json_quoted(quire::chat::adaptation_name(change.adaptation)) + "}";
+  }
+  return text + "]";
 }
 
 }  // namespace
@@ -107,6 +118,16 @@ int32_t quire_chat_template_set_now(quire_chat_template* chat, const char* text,
   });
 }
 
+int32_t quire_chat_template_set_adapts_history(quire_chat_template* chat, int32_t adapts,
+                                               quire_error** error) {
+  return guard(error, 0, [&] {
+    const Pinned pinned(chat, "chat");
+    const bool is_on = flag_argument(adapts, "adapts");
+    pinned->change([&](quire::RenderSettings& settings) { settings.adapts_history = is_on; });
+    return 1;
+  });
+}
+
 int64_t quire_chat_template_render(quire_chat_template* chat, const char* text, size_t text_len,
                                    char* out_text, size_t out_capacity, quire_error** error) {
   return guard(error, int64_t{-1}, [&] {
@@ -114,6 +135,16 @@ int64_t quire_chat_template_render(quire_chat_template* chat, const char* text, 
     const OutArgument<char> out(out_text, out_capacity, "out_text");
     const RenderedChat rendered = render(*pinned, text_argument(text, text_len));
     return out.write({rendered.text.data(), rendered.text.size()});
+  });
+}
+
+int64_t quire_chat_template_changes(quire_chat_template* chat, const char* text, size_t text_len,
+                                    char* out_text, size_t out_capacity, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    const Pinned pinned(chat, "chat");
+    const OutArgument<char> out(out_text, out_capacity, "out_text");
+    const std::string changes = changes_text(render(*pinned, text_argument(text, text_len)));
+    return out.write({changes.data(), changes.size()});
   });
 }
 
@@ -158,6 +189,17 @@ int64_t quire_model_render_chat(quire_model* model, quire_job_request* request, 
     const OutArgument<char> out(out_text, out_capacity, "out_text");
     const RenderedChat rendered = render_conversation(Pinned(request, "request")->read(), *pinned->share);
     return out.write({rendered.text.data(), rendered.text.size()});
+  });
+}
+
+int64_t quire_model_render_chat_changes(quire_model* model, quire_job_request* request, char* out_text,
+                                        size_t out_capacity, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    const Pinned pinned(model, "model");
+    const OutArgument<char> out(out_text, out_capacity, "out_text");
+    const std::string changes =
+        changes_text(render_conversation(Pinned(request, "request")->read(), *pinned->share));
+    return out.write({changes.data(), changes.size()});
   });
 }
 

@@ -41,6 +41,9 @@ class JsonValue {
   JsonValue copy() const;
   // Returns a copy of an object with one more member.
   JsonValue copy_with(std::string_view key, JsonValue value) const;
+  // Return the contents of an array or an object, moved out of this value; empty for another type.
+  Array take_array() &&;
+  Object take_object() &&;
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   // Each returns the value if it has that type, otherwise null. Integers that fit in int64_t are int64_t; all
@@ -81,6 +84,15 @@ inline JsonValue::JsonValue(double value) : value_(value) {}
 inline JsonValue::JsonValue(std::string value) : value_(std::move(value)) {}
 inline JsonValue::JsonValue(Array value) : value_(std::move(value)) {}
 inline JsonValue::JsonValue(Object value) : value_(std::move(value)) {}
+
+inline JsonValue::Array JsonValue::take_array() && {
+  Array* array = std::get_if<Array>(&value_);
+  return array == nullptr ? Array() : std::move(*array);
+}
+inline JsonValue::Object JsonValue::take_object() && {
+  Object* object = std::get_if<Object>(&value_);
+  return object == nullptr ? Object() : std::move(*object);
+}
 
 struct JsonLimits {
   size_t max_bytes = 64U << 20;

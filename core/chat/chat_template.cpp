@@ -7,6 +7,7 @@
 #include "core/chat/conversation.h"
 #include "core/chat/names.h"
 #include "core/chat/parser.h"
+#include "core/chat/template_probe.h"
 
 namespace quire::chat {
 namespace {
@@ -51,8 +52,17 @@ RenderedChat ChatTemplate::render(const JsonValue& input, const TemplateContext&
   const std::string final_message = continues ? mark_final_message(machine, *variables) : std::string();
   RenderedText rendered = interpret(machine, *syntax_, *variables);
   if (continues) rendered.text = cut_at_mark(rendered.text, final_message);
-  return {rendered.text.bytes(), rendered.text.runs(),
-          clipped(std::move(rendered.generated), rendered.text.num_chars()), machine.steps_used()};
+  return {rendered.text.bytes(),
+          rendered.text.runs(),
+          clipped(std::move(rendered.generated), rendered.text.num_chars()),
+          machine.steps_used(),
+          {}};
+}
+
+Adaptations ChatTemplate::adaptations() const {
+  const MutexLock lock(mutex_);
+  if (!adaptations_) adaptations_ = probe_template(*syntax_, limits_);
+  return *adaptations_;
 }
 
 bool ChatTemplate::marks_generation() const {

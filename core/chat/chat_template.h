@@ -1,13 +1,18 @@
 // A compiled chat template (Jinja): renders a conversation as the text of a prompt.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/base/mutex.h"
+#include "core/chat/adaptation.h"
 #include "core/chat/interpreter.h"
 #include "core/chat/limits.h"
 #include "core/chat/text.h"
@@ -21,9 +26,11 @@ struct TemplateContext {
   // Texts of the tokenizer's special tokens by name, such as bos_token. They count as text of the template.
   std::vector<std::pair<std::string, std::string>> special_tokens;
   LocalTime now;
-  // If true, arguments of a tool call that are a string holding a JSON object are passed to the template as
-  // that object. If false, they are passed as given.
-  bool parse_call_arguments = false;
+  // If true, a content that is null beside tool calls is passed to the template as null. If false, it is left
+  // out like every null.
+  bool keeps_null_call_content = false;
+  // Number of messages that are rendered; the later ones are left out.
+  size_t max_messages = SIZE_MAX;
 };
 
 struct RenderedChat {
@@ -34,9 +41,11 @@ struct RenderedChat {
   // Text of `generation` blocks (the assistant's words), as character ranges.
   std::vector<CharRange> generated;
   uint64_t num_steps = 0;  // steps that the rendering took
+  // Changes that gave the conversation the form that the template needs (history.h); none from render().
+  std::vector<HistoryChange> changes;
 };
 
-// A compiled template. Immutable; safe to use from any thread.
+// A compiled template. Its behaviour never changes; safe to use from any thread.
 class ChatTemplate {
  public:
   // Throws TemplateError if the source is not a valid template, and ErrorCode::encoding if it is not UTF-8.
@@ -46,11 +55,16 @@ class ChatTemplate {
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
+  // Renders a conversation as it is; render_history (history.h) adapts it first.
   // `input` is an object with `messages` and any other variables that the template reads: `tools`,
   // `documents`, `add_generation_prompt` or custom ones. If `continue_final_message` is true, the text ends
   // inside the last message. Throws TemplateError, and ErrorCode::invalid_argument if the input is not a
   // conversation.
   RenderedChat render(const JsonValue& input, const TemplateContext& context) const;
+
+  // Returns the adaptations that conversations need for this template (template_probe.h). The first call
+  // finds them by rendering small conversations.
+  Adaptations adaptations() const QUIRE_EXCLUDES(mutex_);
 
   // Returns the SHA-256 of the source, as hexadecimal digits.
   const std::string& hash() const { return hash_; }
@@ -64,6 +78,8 @@ class ChatTemplate {
   std::string source_;
   std::string hash_;
   std::unique_ptr<const Syntax> syntax_;
+  mutable Mutex mutex_;
+  mutable std::optional<Adaptations> adaptations_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire::chat

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 
+#include <gsl/gsl>
+
 #include "core/base/error.h"
 #include "core/chat/machine.h"
+#include "core/chat/print.h"
 #include "core/chat/unicode.h"
 
 namespace quire::chat {
 namespace {
-
-constexpr size_t kMaxDepth = 64;  // the default depth of parse_json
 
 Value content_text(Machine& machine, std::string_view text) {
   return machine.text(text, false);
@@ -33,8 +34,9 @@ class Converter {
   Value messages(const JsonValue& json) {
     const JsonValue::Array* array = json.as_array();
     if (array == nullptr) return value(json);
+    const size_t num_messages = std::min(array->size(), context_.max_messages);
     std::vector<Value> items;
-    for (const JsonValue& each : *array)
+    for (const JsonValue& each : gsl::span<const JsonValue>(*array).first(num_messages))
       items.push_back(each.as_object() != nullptr ? message(each) : value(each));
     return Value(machine_.make_list(std::move(items))).as_content();
   }
@@ -62,6 +64,11 @@ class Converter {
     return nullptr;
   }
 
+  static bool has_calls(const JsonValue& message) {
+    const JsonValue* calls = message.find("tool_calls");
+    return calls != nullptr && calls->as_array() != nullptr && !calls->as_array()->empty();
+  }
+
   Value message(const JsonValue& json) {
     Dict* dict = machine_.make<Dict>();
     const JsonValue* reasoning = reasoning_of(json);
@@ -70,48 +77,10 @@ class Converter {
     };
     if (reasoning != nullptr) set("thinking", value(*reasoning));
     for (const JsonMember& member : *json.as_object()) {
-      if (member.value.is_null()) continue;
-      const bool calls = context_.parse_call_arguments && member.key == "tool_calls";
-      set(member.key, calls ? tool_calls(member.value) : value(member.value));
+      const bool is_kept = context_.keeps_null_call_content && member.key == "content" && has_calls(json);
+      if (!member.value.is_null() || is_kept) set(member.key, value(member.value));
     }
     if (reasoning != nullptr) set("reasoning_content", value(*reasoning));
-    return Value(dict).as_content();
-  }
-
-  // Converts tool calls. If the arguments of a call are a string holding a JSON object, they become that
-  // object.
-  Value tool_calls(const JsonValue& json) {
-    const JsonValue::Array* calls = json.as_array();
-    if (calls == nullptr) return value(json);
-    std::vector<Value> items;
-    for (const JsonValue& call : *calls) {
-      const JsonValue* function = call.find("function");
-      const bool fits = function != nullptr && function->as_object() != nullptr;
-      items.push_back(fits ? with_member(call, "function", with_arguments(*function)) : value(call));
-    }
-    return Value(machine_.make_list(std::move(items))).as_content();
-  }
-
-  Value with_arguments(const JsonValue& function) {
-    const JsonValue* arguments = function.find("arguments");
-    const std::string* text = arguments == nullptr ? nullptr : arguments->as_string();
-    if (text == nullptr) return value(function);
-    try {
-      const JsonValue parsed = parse_json(*text, "arguments", {size_t{64} << 20, kMaxDepth});
-      if (parsed.as_object() != nullptr) return with_member(function, "arguments", value(parsed));
-    } catch (const TemplateError&) {
-      throw;
-    } catch (const Error&) {  // not JSON: stays a string
-    }
-    return value(function);
-  }
-
-  Value with_member(const JsonValue& object, std::string_view key, const Value& replacement) {
-    Dict* dict = machine_.make<Dict>();
-    for (const JsonMember& member : *object.as_object()) {
-      dict->set(machine_, content_text(machine_, member.key),
-                member.key == key ? replacement : value(member.value));
-    }
     return Value(dict).as_content();
   }
 
@@ -154,6 +123,13 @@ Dict* conversation_variables(Machine& machine, const JsonValue& input, const Tem
         member.key == "messages" ? converter.messages(member.value) : converter.value(member.value));
   }
   return variables;
+}
+
+std::string json_text(const JsonValue& value) {
+  Machine machine(TemplateLimits{}, approximate_bytes(value));
+  TextBuilder text;
+  append_json(machine, text, Converter(machine, TemplateContext{}).value(value), JsonStyle{});
+  return text.take().bytes();
 }
 
 size_t approximate_bytes(const JsonValue& value) {

@@ -9,10 +9,13 @@
 
 namespace quire::chat {
 
-// All values are content. Keys of messages whose value is null are left out. Reasoning is available under
-// both names (`reasoning_content`, `thinking`). Throws ErrorCode::invalid_argument if `input` is not an
-// object with messages.
+// All values are content. Keys of messages whose value is null are left out (see TemplateContext). Reasoning
+// is available under both names (`reasoning_content`, `thinking`). Throws ErrorCode::invalid_argument if
+// `input` is not an object with messages.
 Dict* conversation_variables(Machine& machine, const JsonValue& input, const TemplateContext& context);
+
+// Returns the value as JSON, as a template's `tojson` writes it.
+std::string json_text(const JsonValue& value);
 
 // Returns about how many bytes the value has as JSON; the limits of a rendering grow with this number.
 size_t approximate_bytes(const JsonValue& value);

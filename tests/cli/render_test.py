@@ -39,6 +39,35 @@ class Render(command.CommandTest):
                     else:
                         self.assertEqual(result.stdout, case["output"], result.stderr)
 
+    def test_conversations_get_the_form_that_the_template_needs(self):
+        text = "{% for m in messages %}{{ m.role }}{% for c in m.tool_calls or [] %} {{ c.function.name + ' ' + " \
+               "c.function.arguments }}{% endfor %} {{ m.content or '' }};{% endfor %}"
+        def call(arguments):
+            return {"messages": [{"role": "user", "content": "go"}, {"role": "assistant", "content": None, "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "clock", "arguments": arguments}}]},
+                {"role": "tool", "tool_call_id": "a", "content": "noon"}]}
+        given = self.render(text, call('{"zone": "utc"}'))
+        self.assertEqual((given.stdout, given.stderr), ('user go;assistant clock {"zone": "utc"} ;tool noon;', ""))
+        changed = self.render(text, call({"zone": "utc"}))
+        self.assertEqual(changed.stdout, given.stdout)
+        self.assertEqual(changed.stderr, "quire: changed for the template: messages[1].tool_calls[0].function.arguments: "
+                                         "arguments_as_text\n")
+        as_given = self.render(text, call({"zone": "utc"}), "--as-given")
+        self.assertEqual((as_given.returncode, as_given.stdout), (command.FAILED, ""))
+
+    def test_a_developer_is_heard_and_an_error_names_its_message(self):
+        messages = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "hi"}]
+        path = TEMPLATES / "Qwen-Qwen3-0.6B.jinja"
+        result = command.run("render", "--template", path, "--input", "-", stdin=as_json({"messages": messages}))
+        self.assertEqual(result.stdout, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n")
+        self.assertIn("messages[0].role: developer_as_system", result.stderr)
+        refused = self.render("{% for m in messages %}{{ raise_exception('no ' ~ m.role) if m.role not in "
+                              "['user', 'assistant', 'system'] }}{{ m.content }}{% endfor %}",
+                              {"messages": messages + [{"role": "narrator", "content": "x"}]})
+        self.assertEqual(refused.returncode, command.FAILED)
+        self.assertTrue(refused.stderr.startswith("quire: messages[2]: chat template, line 1"), refused.stderr)
+        self.assertTrue(refused.stderr.endswith("no narrator\n"), refused.stderr)
+
     def test_nothing_is_added(self):
         self.assertEqual(self.render("a\n\n{{ messages|length }}", {"messages": []}).stdout, "a\n\n0")
 

@@ -424,9 +424,11 @@ void set_chat(CWorld& w, const Calls& call) {
   call(quire_chat_template_choose, w.chat, "default", 7);
   call(quire_chat_template_set_token, w.chat, QUIRE_TOKEN_BOS, "<s>", 3);
   call(quire_chat_template_set_now, w.chat, "2025-07-26", 10);
+  call(quire_chat_template_set_adapts_history, w.chat, 1);
 }
 void render_chat(CWorld& w, const Calls& call) {
   call(quire_chat_template_render, w.chat, kConversation.data(), kConversation.size(), nullptr, 0);
+  call(quire_chat_template_changes, w.chat, kConversation.data(), kConversation.size(), nullptr, 0);
   call(quire_chat_template_segments, w.chat, kConversation.data(), kConversation.size(), nullptr, 0);
   call(quire_chat_template_tokens, w.chat, w.model, kConversation.data(), kConversation.size(), nullptr, 0);
   call(quire_chat_template_hash, w.chat, nullptr, 0);

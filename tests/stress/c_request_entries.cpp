@@ -96,6 +96,7 @@ void set_messages(CWorld& w, const Calls& call) {
   call(quire_job_request_set_template_arguments, request.get(), R"({"a": 1})", 8);
   call(quire_job_request_set_chat_template, request.get(), w.chat);
   call(quire_model_render_chat, w.model, request.get(), nullptr, 0);
+  call(quire_model_render_chat_changes, w.model, request.get(), nullptr, 0);
   call(quire_model_render_chat_tokens, w.model, request.get(), nullptr, 0);
 }
 void set_queue(CWorld& w, const Calls& call) {

@@ -60,6 +60,14 @@ QUIRE_API int32_t quire_chat_template_set_now(quire_chat_template* chat, const c
                                               quire_error** error);
 
 /**
+ * Sets whether a conversation is given the form that the template needs before it is rendered
+ * (docs/chat.md), for example the arguments of calls as text or as object: 1 or 0. Default: 1. Returns 1, or
+ * 0 on failure.
+ */
+QUIRE_API int32_t quire_chat_template_set_adapts_history(quire_chat_template* chat, int32_t adapts,
+                                                         quire_error** error);
+
+/**
  * Renders the conversation given as JSON in `text` and writes the prompt to out_text. Returns its length in
  * bytes, or -1 on failure. Fails with QUIRE_ERROR_INVALID_ARGUMENT if the template raises an error (the
  * message is the template's own) or uses an unsupported feature, with QUIRE_ERROR_CAPACITY if a limit is
@@ -67,6 +75,15 @@ QUIRE_API int32_t quire_chat_template_set_now(quire_chat_template* chat, const c
  */
 QUIRE_API int64_t quire_chat_template_render(quire_chat_template* chat, const char* text, size_t text_len,
                                              char* out_text, size_t out_capacity, quire_error** error);
+
+/**
+ * Writes the changes by which quire_chat_template_render gives the conversation the form that the template
+ * needs to out_text, as a JSON list of objects with `field`, such as "messages[1].content", and `change`, a
+ * name of docs/chat.md. The list is empty if the conversation is rendered as it is given. Returns its length
+ * in bytes, or -1 on failure.
+ */
+QUIRE_API int64_t quire_chat_template_changes(quire_chat_template* chat, const char* text, size_t text_len,
+                                              char* out_text, size_t out_capacity, quire_error** error);
 
 /**
  * Writes the sizes of the parts of a quire_chat_template_render result to out_sizes, in bytes. The parts
@@ -99,6 +116,14 @@ QUIRE_API int64_t quire_chat_template_hash(quire_chat_template* chat, char* out_
  */
 QUIRE_API int64_t quire_model_render_chat(quire_model* model, quire_job_request* request, char* out_text,
                                           size_t out_capacity, quire_error** error);
+
+/**
+ * Writes the changes by which quire_model_render_chat gives the messages of a request the form that the
+ * template needs to out_text, in the format of quire_chat_template_changes. Returns its length in bytes, or
+ * -1 on failure.
+ */
+QUIRE_API int64_t quire_model_render_chat_changes(quire_model* model, quire_job_request* request,
+                                                  char* out_text, size_t out_capacity, quire_error** error);
 
 /**
  * Writes the tokens of the whole prompt of a request to out_tokens, as submit makes them. Returns their

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/utf8.h"
 #include "core/base/white_space.h"
 
 namespace quire {
@@ -16,12 +17,34 @@ std::string inside(std::string_view text) {
   return std::string(trimmed(all.substr(1, all.size() - 2)));
 }
 
+// Refuses parts of a content that are not text: a template would write marks of images that the model does
+// not get.
+void require_text_parts(const JsonValue& message, size_t idx) {
+  const JsonValue* content = message.find("content");
+  const JsonValue::Array* parts = content == nullptr ? nullptr : content->as_array();
+  if (parts == nullptr) return;
+  for (size_t i = 0; i < parts->size(); ++i) {
+    const JsonValue* type = (*parts)[i].find("type");
+    const std::string* name = type == nullptr ? nullptr : type->as_string();
+    if (name != nullptr &&
+        (*name == "text" || *name == "input_text" || *name == "output_text" || *name == "refusal")) {
+      continue;
+    }
+    throw Error(ErrorCode::invalid_argument,
+                "messages[{}].content[{}]: a part of the type \"{}\" is not supported; this model reads text",
+                idx, i, name == nullptr ? "" : printable(*name))
+        .at("messages");
+  }
+}
+
 void require_messages(const JsonValue::Array& messages) {
   for (size_t i = 0; i < messages.size(); ++i) {
     const JsonValue* role = messages[i].find("role");
-    if (role != nullptr && role->as_string() != nullptr) continue;
-    throw Error(ErrorCode::invalid_argument, "messages[{}]: not an object whose role is a string", i)
-        .at("messages");
+    if (role == nullptr || role->as_string() == nullptr) {
+      throw Error(ErrorCode::invalid_argument, "messages[{}]: not an object whose role is a string", i)
+          .at("messages");
+    }
+    require_text_parts(messages[i], i);
   }
 }
 
@@ -40,6 +63,7 @@ PromptPart parse_messages(std::string_view json) {
                 "a string")
         .at("messages");
   }
+  require_text_parts(parsed, 0);
   return {PromptPart::Kind::messages, std::string(trimmed(json)), {}};
 }
 

@@ -11,8 +11,9 @@
 
 namespace quire {
 
-// Returns the part for a list of messages, or for one message. A message is an object with a role. Throws
-// ErrorCode::format for malformed JSON, and ErrorCode::invalid_argument for anything but messages.
+// Returns the part for a list of messages, or for one message. A message is an object with a role, and parts
+// of its content are texts. Throws ErrorCode::format for malformed JSON, and ErrorCode::invalid_argument for
+// anything else.
 PromptPart parse_messages(std::string_view json);
 
 // Returns the text of a JSON list of tools, or an empty text for an empty one. Throws like parse_messages.

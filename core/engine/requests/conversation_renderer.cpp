@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/chat/history.h"
 #include "core/engine/model/model_loader.h"
 #include "core/engine/requests/conversation_input.h"
 #include "core/engine/requests/request_spec.h"
@@ -33,13 +34,14 @@ ChatTemplates with_own_settings(std::shared_ptr<const chat::TemplateSet> templat
   return chat;
 }
 
-chat::RenderedChat render_chat(const ChatTemplates& chat, std::string_view text, CallArguments arguments) {
-  const JsonValue input = parse_json(text, "input", {.max_bytes = kMaxInputBytes});
+chat::RenderedChat render_chat(const ChatTemplates& chat, std::string_view text) {
+  JsonValue input = parse_json(text, "input", {.max_bytes = kMaxInputBytes});
   chat::TemplateContext context;
   context.special_tokens.assign(chat.settings.special_tokens.begin(), chat.settings.special_tokens.end());
   context.now = chat.settings.now ? *chat.settings.now : clock_time();
-  context.parse_call_arguments = arguments == CallArguments::parsed;
-  return chat.templates->choose(chat.settings.name, input).render(input, context);
+  const chat::ChatTemplate& chosen = chat.templates->choose(chat.settings.name, input);
+  if (!chat.settings.adapts_history) return chosen.render(input, context);
+  return chat::render_history(chosen, std::move(input), std::move(context));
 }
 
 chat::RenderedChat render_conversation(const RequestSpec& spec, const LoadedModel& model) {
@@ -49,9 +51,8 @@ chat::RenderedChat render_conversation(const RequestSpec& spec, const LoadedMode
   const std::string input = conversation_input(spec.conversation, messages);
   const ChatTemplates& given = spec.conversation.chat;
   return with_parameter("messages", [&] {
-    if (given.templates != nullptr) return render_chat(given, input, CallArguments::parsed);
-    return render_chat(with_own_settings(model.chat->templates(model.model->path())), input,
-                       CallArguments::parsed);
+    if (given.templates != nullptr) return render_chat(given, input);
+    return render_chat(with_own_settings(model.chat->templates(model.model->path())), input);
   });
 }
 

@@ -19,6 +19,7 @@ struct RenderSettings {
   std::string name;  // of the template; empty: chosen by the input
   std::map<std::string, std::string> special_tokens;
   std::optional<chat::LocalTime> now;  // not set: the current time
+  bool adapts_history = true;          // gives conversations the form that the template needs
 };
 
 struct ChatTemplates {
@@ -29,12 +30,8 @@ struct ChatTemplates {
 // Returns the templates with the special tokens from their own directory.
 ChatTemplates with_own_settings(std::shared_ptr<const chat::TemplateSet> templates);
 
-// How a template receives the arguments of a tool call that are given as a JSON text: as that text, or
-// parsed.
-enum class CallArguments { as_given, parsed };
-
 // Renders `text`, a JSON object with the messages and all other input of the template.
-chat::RenderedChat render_chat(const ChatTemplates& chat, std::string_view text, CallArguments arguments);
+chat::RenderedChat render_chat(const ChatTemplates& chat, std::string_view text);
 
 // Renders the messages of a request, with the request's templates or the model's own. Throws
 // ErrorCode::invalid_argument if the prompt has no messages.

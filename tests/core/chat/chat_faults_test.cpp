@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/chat/history.h"
 #include "core/chat/template_set.h"
 #include "tests/core/chat/chat_fixture.h"
 #include "tests/support/fault_loop.h"
@@ -84,6 +85,54 @@ TEST(ChatFaults, RenderingSurvivesEveryFailedAllocation) {
     SCOPED_TRACE(::testing::Message() << point);
     const bool failed = fails(point, [&] { (void)chat->render(input, context); });
     EXPECT_EQ(chat->render(input, context).text, expected.text);
+    return failed && !HasFailure();
+  });
+  EXPECT_GT(num_points, 100);
+}
+
+constexpr const char* kNeedsMuch = R"({%- for m in messages -%}
+{%- if m.role not in ['user', 'assistant', 'tool'] or
+       (m.role != 'tool' and (m.role == 'user') == (loop.index0 % 2 == 1)) -%}
+{{ raise_exception('roles must alternate between user and assistant') }}
+{%- endif -%}
+[{{ m.role }}]{{ m.content.strip() }}
+{%- for c in m.tool_calls or [] -%}{{ c.id[8] ~ c.function.name + ' ' + c.function.arguments }}{%- endfor -%}
+{%- endfor -%})";
+
+constexpr const char* kHistory = R"({"messages": [
+  {"role": "developer", "content": "An instruction that is longer than a small string"},
+  {"role": "user", "content": [{"type": "text", "text": "A question that is longer than a small string"}]},
+  {"role": "assistant", "content": null, "tool_calls": [{"id": "call_0123456789abcdef", "type": "function",
+     "function": {"name": "weather_of_a_place", "arguments": {"place": "Saint-Etienne", "days": [1, 2, 3]}}}]}]})";
+
+TEST(ChatFaults, ProbingSurvivesEveryFailedAllocation) {
+  const auto expected = ChatTemplate::compile(kNeedsMuch)->adaptations();
+  EXPECT_TRUE(expected.has(Adaptation::arguments_as_text));
+  EXPECT_TRUE(expected.has(Adaptation::system_as_user));
+  constexpr int64_t kStride = 11;  // probing makes thousands of allocations
+  const int64_t num_points = for_each_fault(
+      [&](const FaultPoint& point) {
+        SCOPED_TRACE(::testing::Message() << point);
+        const auto chat = ChatTemplate::compile(kNeedsMuch);
+        const bool failed = fails(point, [&] { (void)chat->adaptations(); });
+        EXPECT_TRUE(chat->adaptations() == expected);
+        return failed && !HasFailure();
+      },
+      kStride);
+  EXPECT_GT(num_points, 100);
+}
+
+TEST(ChatFaults, AdaptingSurvivesEveryFailedAllocation) {
+  const auto chat = ChatTemplate::compile(kNeedsMuch);
+  const auto render = [&] {
+    return render_history(*chat, parse_json(kHistory, "input"), context_of_test()).text;
+  };
+  const std::string expected = render();
+  EXPECT_NE(expected.find("weather_of_a_place {"), std::string::npos) << expected;
+  const int64_t num_points = for_each_fault([&](const FaultPoint& point) {
+    SCOPED_TRACE(::testing::Message() << point);
+    const bool failed = fails(point, [&] { (void)render(); });
+    EXPECT_EQ(render(), expected);
     return failed && !HasFailure();
   });
   EXPECT_GT(num_points, 100);

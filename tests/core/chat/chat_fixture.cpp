@@ -4,6 +4,7 @@
 
 #include "core/base/file_system.h"
 #include "core/base/json.h"
+#include "core/chat/history.h"
 #include "core/chat/time_text.h"
 
 namespace quire::chat {
@@ -61,16 +62,35 @@ TemplateError error_of(std::string_view source, Json variables, const TemplateLi
   return TemplateError(TemplateFault::failed, {}, "none");
 }
 
-std::string golden_difference(const ChatTemplate& chat, const Json& file, const Json& item) {
+namespace {
+
+TemplateContext context_of(const Json& file) {
   TemplateContext context;
   context.now = parse_time(file["now"].get<std::string>(), "now");
   for (const auto& [name, text] : file["context"].items()) {
     if (text.is_string()) context.special_tokens.emplace_back(name, text.get<std::string>());
   }
+  return context;
+}
+
+}  // namespace
+
+std::string golden_difference(const ChatTemplate& chat, const Json& file, const Json& item) {
   try {
-    return difference(chat.render(parse_json(item["input"].dump(), "input"), context), item);
+    return difference(chat.render(parse_json(item["input"].dump(), "input"), context_of(file)), item);
   } catch (const Error& error) {
     return difference(error, item);
+  }
+}
+
+std::string golden_adapted_difference(const ChatTemplate& chat, const Json& file, const Json& item) {
+  try {
+    return difference(render_history(chat, parse_json(item["input"].dump(), "input"), context_of(file)),
+                      item);
+  } catch (const TemplateError& error) {
+    return difference(error, item);
+  } catch (const Error&) {  // an error at a message
+    return item.contains("error") ? "" : "error";
   }
 }
 

@@ -28,5 +28,7 @@ std::string read_golden(const std::string& path);
 // Compares a rendering with the expected output of a case of golden/templates; returns the difference, or an
 // empty string.
 std::string golden_difference(const ChatTemplate& chat, const Json& file, const Json& item);
+// Compares the rendering of the adapted conversation.
+std::string golden_adapted_difference(const ChatTemplate& chat, const Json& file, const Json& item);
 
 }  // namespace quire::chat

@@ -227,6 +227,7 @@ type functions struct {
 	Quire_cancel_free func(CancelHandle, *ErrorHandle) int32
 	Quire_cancel_is_triggered func(CancelHandle, *ErrorHandle) int32
 	Quire_cancel_trigger func(CancelHandle, *ErrorHandle) int32
+	Quire_chat_template_changes func(ChatTemplateHandle, *byte, uint, *byte, uint, *ErrorHandle) int64
 	Quire_chat_template_choose func(ChatTemplateHandle, *byte, uint, *ErrorHandle) int32
 	Quire_chat_template_create func(*byte, uint, *ErrorHandle) ChatTemplateHandle
 	Quire_chat_template_free func(ChatTemplateHandle, *ErrorHandle) int32
@@ -234,6 +235,7 @@ type functions struct {
 	Quire_chat_template_open func(*byte, uint, *ErrorHandle) ChatTemplateHandle
 	Quire_chat_template_render func(ChatTemplateHandle, *byte, uint, *byte, uint, *ErrorHandle) int64
 	Quire_chat_template_segments func(ChatTemplateHandle, *byte, uint, *int64, uint, *ErrorHandle) int64
+	Quire_chat_template_set_adapts_history func(ChatTemplateHandle, int32, *ErrorHandle) int32
 	Quire_chat_template_set_now func(ChatTemplateHandle, *byte, uint, *ErrorHandle) int32
 	Quire_chat_template_set_token func(ChatTemplateHandle, int32, *byte, uint, *ErrorHandle) int32
 	Quire_chat_template_tokens func(ChatTemplateHandle, ModelHandle, *byte, uint, *int32, uint, *ErrorHandle) int64
@@ -450,6 +452,7 @@ type functions struct {
 	Quire_model_options_set_split func(ModelOptionsHandle, *byte, uint, *ErrorHandle) int32
 	Quire_model_path func(ModelHandle, *byte, uint, *ErrorHandle) int64
 	Quire_model_render_chat func(ModelHandle, JobRequestHandle, *byte, uint, *ErrorHandle) int64
+	Quire_model_render_chat_changes func(ModelHandle, JobRequestHandle, *byte, uint, *ErrorHandle) int64
 	Quire_model_render_chat_tokens func(ModelHandle, JobRequestHandle, *int32, uint, *ErrorHandle) int64
 	Quire_model_set_idle_timeout_ns func(ModelHandle, int64, *ErrorHandle) int32
 	Quire_model_set_priority func(ModelHandle, int32, *ErrorHandle) int32
@@ -820,6 +823,10 @@ func Quire_cancel_trigger(cancel CancelHandle, error *ErrorHandle) int32 {
 	return quire().Quire_cancel_trigger(cancel, error)
 }
 
+func Quire_chat_template_changes(chat ChatTemplateHandle, text string, outText []byte, error *ErrorHandle) int64 {
+	return quire().Quire_chat_template_changes(chat, textOf(text), uint(len(text)), sliceOf(outText), uint(len(outText)), error)
+}
+
 func Quire_chat_template_choose(chat ChatTemplateHandle, text string, error *ErrorHandle) int32 {
 	return quire().Quire_chat_template_choose(chat, textOf(text), uint(len(text)), error)
 }
@@ -846,6 +853,10 @@ func Quire_chat_template_render(chat ChatTemplateHandle, text string, outText []
 
 func Quire_chat_template_segments(chat ChatTemplateHandle, text string, outSizes []int64, error *ErrorHandle) int64 {
 	return quire().Quire_chat_template_segments(chat, textOf(text), uint(len(text)), sliceOf(outSizes), uint(len(outSizes)), error)
+}
+
+func Quire_chat_template_set_adapts_history(chat ChatTemplateHandle, adapts int32, error *ErrorHandle) int32 {
+	return quire().Quire_chat_template_set_adapts_history(chat, adapts, error)
 }
 
 func Quire_chat_template_set_now(chat ChatTemplateHandle, text string, error *ErrorHandle) int32 {
@@ -1730,6 +1741,10 @@ func Quire_model_path(model ModelHandle, outText []byte, error *ErrorHandle) int
 
 func Quire_model_render_chat(model ModelHandle, request JobRequestHandle, outText []byte, error *ErrorHandle) int64 {
 	return quire().Quire_model_render_chat(model, request, sliceOf(outText), uint(len(outText)), error)
+}
+
+func Quire_model_render_chat_changes(model ModelHandle, request JobRequestHandle, outText []byte, error *ErrorHandle) int64 {
+	return quire().Quire_model_render_chat_changes(model, request, sliceOf(outText), uint(len(outText)), error)
 }
 
 func Quire_model_render_chat_tokens(model ModelHandle, request JobRequestHandle, outTokens []int32, error *ErrorHandle) int64 {

@@ -289,36 +289,41 @@ typedef long long swig_type_259;
 typedef _gostring_ swig_type_260;
 typedef _goslice_ swig_type_261;
 typedef long long swig_type_262;
-typedef _goslice_ swig_type_263;
-typedef long long swig_type_264;
-typedef _goslice_ swig_type_265;
-typedef long long swig_type_266;
-typedef _goslice_ swig_type_267;
-typedef _gostring_ swig_type_268;
+typedef _gostring_ swig_type_263;
+typedef _goslice_ swig_type_264;
+typedef long long swig_type_265;
+typedef _goslice_ swig_type_266;
+typedef long long swig_type_267;
+typedef _goslice_ swig_type_268;
 typedef long long swig_type_269;
 typedef _goslice_ swig_type_270;
 typedef long long swig_type_271;
-typedef long long swig_type_272;
-typedef long long swig_type_273;
-typedef _goslice_ swig_type_274;
-typedef long long swig_type_275;
-typedef _goslice_ swig_type_276;
-typedef _gostring_ swig_type_277;
-typedef _gostring_ swig_type_278;
-typedef _gostring_ swig_type_279;
-typedef _gostring_ swig_type_280;
-typedef long long swig_type_281;
-typedef long long swig_type_282;
-typedef _goslice_ swig_type_283;
-typedef long long swig_type_284;
-typedef _goslice_ swig_type_285;
+typedef _goslice_ swig_type_272;
+typedef _gostring_ swig_type_273;
+typedef long long swig_type_274;
+typedef _goslice_ swig_type_275;
+typedef long long swig_type_276;
+typedef long long swig_type_277;
+typedef long long swig_type_278;
+typedef _goslice_ swig_type_279;
+typedef long long swig_type_280;
+typedef _goslice_ swig_type_281;
+typedef _gostring_ swig_type_282;
+typedef _gostring_ swig_type_283;
+typedef _gostring_ swig_type_284;
+typedef _gostring_ swig_type_285;
 typedef long long swig_type_286;
-typedef _goslice_ swig_type_287;
-typedef long long swig_type_288;
-typedef _goslice_ swig_type_289;
-typedef _gostring_ swig_type_290;
+typedef long long swig_type_287;
+typedef _goslice_ swig_type_288;
+typedef long long swig_type_289;
+typedef _goslice_ swig_type_290;
 typedef long long swig_type_291;
 typedef _goslice_ swig_type_292;
+typedef long long swig_type_293;
+typedef _goslice_ swig_type_294;
+typedef _gostring_ swig_type_295;
+typedef long long swig_type_296;
+typedef _goslice_ swig_type_297;
 extern void _wrap_Swig_free_native_75d2147792a4b276(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_75d2147792a4b276(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_75d2147792a4b276(void);
@@ -699,40 +704,43 @@ extern uintptr_t _wrap_quire_chat_template_open_native_75d2147792a4b276(swig_typ
 extern int _wrap_quire_chat_template_choose_native_75d2147792a4b276(uintptr_t arg1, swig_type_250 arg2, swig_voidp arg3);
 extern int _wrap_quire_chat_template_set_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_251 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(uintptr_t arg1, swig_type_252 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_adapts_history_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern swig_type_253 _wrap_quire_chat_template_render_native_75d2147792a4b276(uintptr_t arg1, swig_type_254 arg2, swig_type_255 arg3, swig_voidp arg4);
-extern swig_type_256 _wrap_quire_chat_template_segments_native_75d2147792a4b276(uintptr_t arg1, swig_type_257 arg2, swig_type_258 arg3, swig_voidp arg4);
-extern swig_type_259 _wrap_quire_chat_template_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_260 arg3, swig_type_261 arg4, swig_voidp arg5);
-extern swig_type_262 _wrap_quire_chat_template_hash_native_75d2147792a4b276(uintptr_t arg1, swig_type_263 arg2, swig_voidp arg3);
-extern swig_type_264 _wrap_quire_model_render_chat_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_265 arg3, swig_voidp arg4);
-extern swig_type_266 _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_267 arg3, swig_voidp arg4);
+extern swig_type_256 _wrap_quire_chat_template_changes_native_75d2147792a4b276(uintptr_t arg1, swig_type_257 arg2, swig_type_258 arg3, swig_voidp arg4);
+extern swig_type_259 _wrap_quire_chat_template_segments_native_75d2147792a4b276(uintptr_t arg1, swig_type_260 arg2, swig_type_261 arg3, swig_voidp arg4);
+extern swig_type_262 _wrap_quire_chat_template_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_263 arg3, swig_type_264 arg4, swig_voidp arg5);
+extern swig_type_265 _wrap_quire_chat_template_hash_native_75d2147792a4b276(uintptr_t arg1, swig_type_266 arg2, swig_voidp arg3);
+extern swig_type_267 _wrap_quire_model_render_chat_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_268 arg3, swig_voidp arg4);
+extern swig_type_269 _wrap_quire_model_render_chat_changes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_270 arg3, swig_voidp arg4);
+extern swig_type_271 _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_272 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_268 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_alias_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_273 arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_alias_set_cache_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_add_fallback_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_clear_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_alias_submit_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_269 _wrap_quire_alias_reason_native_75d2147792a4b276(uintptr_t arg1, swig_type_270 arg2, swig_voidp arg3);
-extern swig_type_271 _wrap_quire_alias_num_swaps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_272 _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_273 _wrap_quire_response_dialects_native_75d2147792a4b276(swig_type_274 arg1, swig_voidp arg2);
-extern swig_type_275 _wrap_quire_response_detect_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_276 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_response_parser_create_native_75d2147792a4b276(swig_type_277 arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_278 arg2, swig_voidp arg3);
+extern swig_type_274 _wrap_quire_alias_reason_native_75d2147792a4b276(uintptr_t arg1, swig_type_275 arg2, swig_voidp arg3);
+extern swig_type_276 _wrap_quire_alias_num_swaps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_277 _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_278 _wrap_quire_response_dialects_native_75d2147792a4b276(swig_type_279 arg1, swig_voidp arg2);
+extern swig_type_280 _wrap_quire_response_detect_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_281 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_response_parser_create_native_75d2147792a4b276(swig_type_282 arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_283 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_set_reasoning_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_type_279 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_feed_native_75d2147792a4b276(uintptr_t arg1, swig_type_280 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_type_284 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_feed_native_75d2147792a4b276(uintptr_t arg1, swig_type_285 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_finish_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_next_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_kind_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_281 _wrap_quire_response_parser_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_282 _wrap_quire_response_parser_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_283 arg2, swig_voidp arg3);
-extern swig_type_284 _wrap_quire_response_parser_raw_native_75d2147792a4b276(uintptr_t arg1, swig_type_285 arg2, swig_voidp arg3);
-extern swig_type_286 _wrap_quire_response_parser_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_287 arg2, swig_voidp arg3);
-extern swig_type_288 _wrap_quire_response_parser_id_native_75d2147792a4b276(uintptr_t arg1, swig_type_289 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_response_constraint_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_290 arg2, swig_voidp arg3);
+extern swig_type_286 _wrap_quire_response_parser_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_287 _wrap_quire_response_parser_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_288 arg2, swig_voidp arg3);
+extern swig_type_289 _wrap_quire_response_parser_raw_native_75d2147792a4b276(uintptr_t arg1, swig_type_290 arg2, swig_voidp arg3);
+extern swig_type_291 _wrap_quire_response_parser_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_292 arg2, swig_voidp arg3);
+extern swig_type_293 _wrap_quire_response_parser_id_native_75d2147792a4b276(uintptr_t arg1, swig_type_294 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_response_constraint_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_295 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_291 _wrap_quire_diagnose_native_75d2147792a4b276(int arg1, swig_type_292 arg2, swig_voidp arg3);
+extern swig_type_296 _wrap_quire_diagnose_native_75d2147792a4b276(int arg1, swig_type_297 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -4997,6 +5005,16 @@ _swig_i_1 = arg2
 	return swig_r
 }
 
+func Quire_chat_template_set_adapts_history(arg1 ChatTemplateHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_chat_template_set_adapts_history_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_chat_template_render(arg1 ChatTemplateHandle, arg2 string, arg3 []byte, arg4 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
@@ -5015,6 +5033,24 @@ _swig_i_1 = arg2
 	return swig_r
 }
 
+func Quire_chat_template_changes(arg1 ChatTemplateHandle, arg2 string, arg3 []byte, arg4 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int64)(C._wrap_quire_chat_template_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_257)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	if Swig_escape_always_false {
+		Swig_escape_val = arg3
+	}
+	return swig_r
+}
+
 func Quire_chat_template_segments(arg1 ChatTemplateHandle, arg2 string, arg3 []int64, arg4 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
@@ -5023,7 +5059,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_257)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_260)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5043,7 +5079,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_260)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_264)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -5059,7 +5095,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5074,7 +5110,22 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_265)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg3
+	}
+	return swig_r
+}
+
+func Quire_model_render_chat_changes(arg1 ModelHandle, arg2 JobRequestHandle, arg3 []byte, arg4 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int64)(C._wrap_quire_model_render_chat_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_270)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5089,7 +5140,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_267)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_272)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5112,7 +5163,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_273)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5180,7 +5231,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_270)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_275)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5219,7 +5270,7 @@ func Quire_response_dialects(arg1 []byte, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_response_dialects_native_75d2147792a4b276(*(*C.swig_type_274)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_response_dialects_native_75d2147792a4b276(*(*C.swig_type_279)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -5234,7 +5285,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_response_detect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_276)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_response_detect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_281)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5246,7 +5297,7 @@ func Quire_response_parser_create(arg1 string, arg2 *ErrorHandle) (_swig_ret Res
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_75d2147792a4b276(*(*C.swig_type_277)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_75d2147792a4b276(*(*C.swig_type_282)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5262,7 +5313,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_278)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_283)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5286,7 +5337,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_279)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_284)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5300,7 +5351,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_280)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5349,7 +5400,7 @@ func Quire_response_parser_text(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_283)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_288)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5362,7 +5413,7 @@ func Quire_response_parser_raw(arg1 ResponseParserHandle, arg2 []byte, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_290)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5375,7 +5426,7 @@ func Quire_response_parser_name(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_287)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_292)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5388,7 +5439,7 @@ func Quire_response_parser_id(arg1 ResponseParserHandle, arg2 []byte, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_289)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_294)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5402,7 +5453,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_290)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_295)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5427,7 +5478,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_75d2147792a4b276(C.int(_swig_i_0), *(*C.swig_type_292)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_75d2147792a4b276(C.int(_swig_i_0), *(*C.swig_type_297)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

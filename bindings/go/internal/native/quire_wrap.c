@@ -6628,6 +6628,23 @@ int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(quire_chat_templat
 }
 
 
+int _wrap_quire_chat_template_set_adapts_history_native_75d2147792a4b276(quire_chat_template *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_chat_template *arg1 = (quire_chat_template *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_chat_template *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_chat_template_set_adapts_history(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 long long _wrap_quire_chat_template_render_native_75d2147792a4b276(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
@@ -6644,6 +6661,29 @@ long long _wrap_quire_chat_template_render_native_75d2147792a4b276(quire_chat_te
   arg6 = (quire_error **)_swig_go_3; 
   
   result = (int64_t)quire_chat_template_render(arg1,(char const *)arg2,arg3,arg4,arg5,arg6);
+  _swig_go_result = result; 
+  
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_chat_template_changes_native_75d2147792a4b276(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_chat_template *arg1 = (quire_chat_template *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  char *arg4 = (char *) 0 ;
+  size_t arg5 ;
+  quire_error **arg6 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_chat_template *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (char *)_swig_go_2.array; arg5 = (size_t)_swig_go_2.len; 
+  arg6 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_chat_template_changes(arg1,(char const *)arg2,arg3,arg4,arg5,arg6);
   _swig_go_result = result; 
   
   
@@ -6733,6 +6773,27 @@ long long _wrap_quire_model_render_chat_native_75d2147792a4b276(quire_model *_sw
   arg5 = (quire_error **)_swig_go_3; 
   
   result = (int64_t)quire_model_render_chat(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_model_render_chat_changes_native_75d2147792a4b276(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (char *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_model_render_chat_changes(arg1,arg2,arg3,arg4,arg5);
   _swig_go_result = result; 
   
   return _swig_go_result;

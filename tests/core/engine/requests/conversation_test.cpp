@@ -56,6 +56,16 @@ TEST_F(Conversation, ArgumentsReachTheTemplate) {
   EXPECT_EQ(render(spec), "user: Hi; assistant: ");
 }
 
+TEST_F(Conversation, GetsTheFormThatTheTemplateNeeds) {
+  RequestSpec spec = with_template(R"([{"role": "developer", "content": "Be brief."},
+    {"role": "user", "content": [{"type": "text", "text": "Hi"}]}])");
+  EXPECT_EQ(render(spec), "system: Be brief.; user: Hi; assistant: ");
+  const chat::RenderedChat rendered = render_conversation(spec, model);
+  ASSERT_EQ(rendered.changes.size(), 2U);
+  EXPECT_EQ(rendered.changes[0].field, "messages[0].role");
+  EXPECT_EQ(rendered.changes[1].field, "messages[1].content");
+}
+
 TEST_F(Conversation, ContentNeverBecomesASpecialToken) {
   RequestSpec spec;
   const auto count_specials = [&](const std::string& content) {
@@ -71,6 +81,9 @@ TEST_F(Conversation, ErrorsNameTheField) {
   expect_error(ErrorCode::format, {"messages"}, [] { parse_messages("[{"); });
   expect_error(ErrorCode::invalid_argument, {"messages[1]: "},
                [] { parse_messages(R"([{"role": "user"}, {"content": "Hi"}])"); });
+  expect_error(ErrorCode::invalid_argument, {"messages[0].content[1]: ", "\"image\""}, [] {
+    parse_messages(R"({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image"}]})");
+  });
   expect_error(ErrorCode::invalid_argument, {"messages: neither"}, [] { parse_messages("5"); });
   expect_error(ErrorCode::invalid_argument, {"tools: not a JSON list"}, [] { parse_tools("{}"); });
   expect_error(ErrorCode::invalid_argument, {"tools[1]: "}, [] { parse_tools("[{}, 5]"); });
