@@ -27,6 +27,9 @@ type Model interface {
 	Detokenize(tokens []int32) (string, error)
 	// PromptTokens returns the prompt tokens of a generation.
 	PromptTokens(g *Generation) ([]int32, error)
+	// PromptChanges returns what is changed in the messages of a generation to give them the form that the
+	// template needs, as a JSON list.
+	PromptChanges(g *Generation) (json.RawMessage, error)
 	Info() ModelInfo
 	// Close ends this use of the model. Call it once for each Open, after closing its streams.
 	Close()

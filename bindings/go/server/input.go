@@ -41,27 +41,14 @@ func messagesOfInput(input json.RawMessage) ([]chatMessage, error) {
 	for i, item := range items {
 		switch item.Type {
 		case "", "message":
-			content, err := contentText(item.Content)
-			if err != nil {
-				return nil, invalid("input", "input[%d].content: %v", i, err)
-			}
-			role := item.Role
-			if role == "developer" {
-				role = "system"
-			}
-			messages = append(messages, chatMessage{Role: role, Content: content})
+			messages = append(messages, chatMessage{Role: item.Role, Content: contentOf(item.Content)})
 		case "function_call":
 			messages = appendCall(messages, toolCall{ID: item.CallID, Type: "function",
 				Function: functionBody{item.Name, item.Arguments}})
 		case "function_call_output":
-			output, err := contentText(item.Output)
-			if err != nil {
-				return nil, invalid("input", "input[%d].output: %v", i, err)
-			}
-			messages = append(messages, chatMessage{Role: "tool", ToolCallID: item.CallID, Content: output})
+			messages = append(messages, chatMessage{Role: "tool", ToolCallID: item.CallID, Content: contentOf(item.Output)})
 		case "reasoning":
-			reasoning, err := contentText(item.Content)
-			if err == nil && reasoning != "" {
+			if reasoning := reasoningText(item.Content); reasoning != "" {
 				messages = append(messages, chatMessage{Role: "assistant", Reasoning: reasoning})
 			}
 		default:
@@ -96,32 +83,26 @@ func joined(messages []chatMessage) []chatMessage {
 	return out
 }
 
-// contentText returns a text, or the joined texts of a list of parts.
-func contentText(content json.RawMessage) (string, error) {
+// contentOf returns a content as it is: the library gives it the form that the template needs. The result is
+// empty if there is none.
+func contentOf(content json.RawMessage) interface{} {
 	if isAbsent(content) {
-		return "", nil
+		return ""
 	}
-	var text string
-	if json.Unmarshal(content, &text) == nil {
-		return text, nil
-	}
+	return content
+}
+
+// reasoningText returns the joined texts of the parts of an item.
+func reasoningText(content json.RawMessage) string {
 	var parts []struct {
-		Type string `json:"type"`
 		Text string `json:"text"`
 	}
-	if err := json.Unmarshal(content, &parts); err != nil {
-		return "", invalid("", "must be a text or a list of parts")
-	}
+	_ = json.Unmarshal(content, &parts)
 	var out strings.Builder
 	for _, part := range parts {
-		switch part.Type {
-		case "input_text", "output_text", "text", "reasoning_text", "summary_text", "refusal":
-			out.WriteString(part.Text)
-		default:
-			return "", invalid("", "a part of the type %q is not supported; this model reads text", part.Type)
-		}
+		out.WriteString(part.Text)
 	}
-	return out.String(), nil
+	return out.String()
 }
 
 // chatTools converts the flat tools of this interface to those of chat completions. Tools that the server

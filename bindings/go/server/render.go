@@ -1,16 +1,21 @@
 package server
 
+import "encoding/json"
+
 // Token ids of a prompt, in vLLM's format. Routers compare them with the tokens in page events.
 
 type rendered struct {
 	RequestID string  `json:"request_id"`
 	Model     string  `json:"model"`
 	TokenIDs  []int32 `json:"token_ids"`
+
+	// Changes of the conversation that gave it the form that the template needs; only of chats.
+	Changes json.RawMessage `json:"changes,omitempty"`
 }
 
 func renderPrompt(model Model, name string, g *Generation) (rendered, error) {
 	tokens, err := model.PromptTokens(g)
-	return rendered{newID("render-"), name, tokens}, err
+	return rendered{RequestID: newID("render-"), Model: name, TokenIDs: tokens}, err
 }
 
 // renderCompletions answers with a list that has one entry per prompt.
@@ -47,6 +52,9 @@ func (s *Server) renderChat(c *call) error {
 	}
 	prompt, err := renderPrompt(model, request.Model, g)
 	if err != nil {
+		return err
+	}
+	if prompt.Changes, err = model.PromptChanges(g); err != nil {
 		return err
 	}
 	return answer(c, prompt)

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 
 	"quire.dev/quire"
@@ -45,6 +46,12 @@ func (m *model) failed(prompt string, err error) error {
 func (m *model) PromptTokens(g *server.Generation) ([]int32, error) {
 	prompt := promptOf(g)
 	return m.promptTokens(&prompt)
+}
+
+// PromptChanges returns the changes of the messages of a generation as a JSON list.
+func (m *model) PromptChanges(g *server.Generation) (json.RawMessage, error) {
+	prompt := promptOf(g)
+	return m.promptChanges(&prompt)
 }
 
 // promptOf returns the prompt, without tools if the client forbids calls.

@@ -2,7 +2,6 @@ package local
 
 import (
 	"encoding/json"
-	"strings"
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
@@ -19,12 +18,9 @@ func (m *model) fillPrompt(request *quire.Request, prompt *server.Prompt) error 
 		return invalid("messages", "the model %q has no chat template; set one in the configuration, or use "+
 			"/v1/completions", m.name)
 	}
-	messages, err := templateMessages(prompt.Messages)
-	if err != nil {
-		return err
-	}
-	request.Parts = []quire.PromptPart{{Messages: string(messages)}}
+	request.Parts = []quire.PromptPart{{Messages: string(prompt.Messages)}}
 	request.Tools, request.ChatTemplate = string(prompt.Tools), m.template
+	var err error
 	request.TemplateArguments, err = templateArguments(prompt)
 	return err
 }
@@ -37,6 +33,16 @@ func (m *model) promptTokens(prompt *server.Prompt) ([]int32, error) {
 	}
 	tokens, err := m.model.RenderChatTokens(request)
 	return tokens, refusal(promptField(prompt), err)
+}
+
+// promptChanges returns the changes of a conversation as a JSON list.
+func (m *model) promptChanges(prompt *server.Prompt) (json.RawMessage, error) {
+	var request quire.Request
+	if err := m.fillPrompt(&request, prompt); err != nil {
+		return nil, err
+	}
+	changes, err := m.model.RenderChatChanges(request)
+	return json.RawMessage(changes), refusal(promptField(prompt), err)
 }
 
 func promptField(prompt *server.Prompt) string {
@@ -82,53 +88,4 @@ func setThinking(input map[string]json.RawMessage, effort string) {
 	if effort != "none" {
 		set("reasoning_effort", effort)
 	}
-}
-
-// templateMessages converts messages to the form that the library expects: each content is a text, and
-// reasoning has one of two possible names.
-func templateMessages(text json.RawMessage) (json.RawMessage, error) {
-	var messages []map[string]json.RawMessage
-	if err := json.Unmarshal(text, &messages); err != nil {
-		return nil, invalid("messages", "messages must be a list of objects")
-	}
-	for i, message := range messages {
-		var role string
-		if json.Unmarshal(message["role"], &role) != nil || role == "" {
-			return nil, invalid("messages", "messages[%d].role is missing", i)
-		}
-		content, err := joinedParts(message["content"])
-		if err != nil {
-			return nil, invalid("messages", "messages[%d].content: %v", i, err)
-		}
-		if content != nil {
-			message["content"] = content
-		}
-		if _, exists := message["reasoning_content"]; !exists && message["reasoning"] != nil {
-			message["reasoning_content"] = message["reasoning"]
-		}
-		delete(message, "reasoning")
-	}
-	return json.Marshal(messages)
-}
-
-// joinedParts returns the text of a list of parts; nil if the content is no list.
-func joinedParts(content json.RawMessage) (json.RawMessage, error) {
-	if len(content) == 0 || content[0] != '[' {
-		return nil, nil
-	}
-	var parts []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}
-	if err := json.Unmarshal(content, &parts); err != nil {
-		return nil, invalid("", "a part must be an object with its type and text")
-	}
-	var texts []string
-	for _, part := range parts {
-		if part.Type != "text" && part.Type != "refusal" {
-			return nil, invalid("", "a part of the type %q is not supported; this model reads text", part.Type)
-		}
-		texts = append(texts, part.Text)
-	}
-	return json.Marshal(strings.Join(texts, "\n"))
 }

@@ -140,6 +140,10 @@ func (m *model) PromptTokens(g *server.Generation) ([]int32, error) {
 	return make([]int32, len(lastText(g))), nil
 }
 
+func (m *model) PromptChanges(*server.Generation) (json.RawMessage, error) {
+	return json.RawMessage("[]"), nil
+}
+
 func (m *model) Close() { m.engine.Models_.Add(-1) }
 
 func (m *model) Info() server.ModelInfo { return server.ModelInfo{ContextTokens: 4096, VocabSize: 256} }
