@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/text_place.h"
 #include "core/base/utf8.h"
 
 namespace quire {
@@ -95,8 +96,9 @@ OddNumbers replace_odd_numbers(std::string_view text) {
 class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   // `odd_numbers` holds the values of the numbers that the text spells kOddNumber, in their order.
-  JsonBuilder(std::string_view source, size_t max_depth, std::vector<double> odd_numbers)
-      : source_(source), max_depth_(max_depth), odd_numbers_(std::move(odd_numbers)) {}
+  JsonBuilder(std::string_view text, std::string_view source, size_t max_depth,
+              std::vector<double> odd_numbers)
+      : text_(text), source_(source), max_depth_(max_depth), odd_numbers_(std::move(odd_numbers)) {}
 
   JsonValue take() { return std::move(root_); }
 
@@ -130,7 +132,8 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    throw Error(ErrorCode::format, "{}: not valid JSON at byte {}", source_, position);
+    throw Error(ErrorCode::format, "{}: not valid JSON in {}", source_,
+                place_in(text_, std::max(position, size_t{1}) - 1));
   }
 
  private:
@@ -170,6 +173,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
                 .value;
   }
 
+  std::string_view text_;
   std::string_view source_;
   size_t max_depth_;
   std::vector<double> odd_numbers_;
@@ -274,14 +278,14 @@ JsonValue parse_json(std::string_view text, std::string_view source, const JsonL
   }
   // The parser would take a NUL for the end of the text and ignore the rest.
   if (const size_t offset = text.find('\0'); offset != std::string_view::npos) {
-    throw Error(ErrorCode::format, "{}: not valid JSON at byte {}", source, offset);
+    throw Error(ErrorCode::format, "{}: not valid JSON in {}", source, place_in(text, offset));
   }
   OddNumbers odd;
   if (limits.python_numbers) {
     odd = replace_odd_numbers(text);
     text = odd.text;
   }
-  JsonBuilder builder(source, limits.max_depth, std::move(odd.values));
+  JsonBuilder builder(text, source, limits.max_depth, std::move(odd.values));
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
     throw Error(ErrorCode::format, "{}: not valid JSON", source);
   }

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/base/error.h"
-#include "core/base/hex.h"
+#include "core/base/json_pointer.h"
 
 namespace quire {
 namespace {
@@ -59,44 +59,6 @@ size_t path_begin(std::string_view uri) {
   size_t pos = has_scheme(uri) ? uri.find(':') + 1 : 0;
   if (uri.substr(pos, 2) == "//") pos = std::min(uri.find('/', pos + 2), uri.size());
   return pos;
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0) {
-      out.push_back(static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])));
-      i += 2;
-    } else {
-      out.push_back(text[i]);
-    }
-  }
-  return out;
-}
-
-std::string pointer_part(std::string_view escaped) {
-  std::string part;
-  for (size_t i = 0; i < escaped.size(); ++i) {
-    const bool escape = escaped[i] == '~' && i + 1 < escaped.size();
-    if (!escape) {
-      part.push_back(escaped[i]);
-      continue;
-    }
-    part.push_back(escaped[++i] == '1' ? '/' : '~');
-  }
-  return part;
-}
-
-const JsonValue* step_into(const JsonValue& value, const std::string& part) {
-  if (value.as_object() != nullptr) return value.find(part);
-  const JsonValue::Array* const array = value.as_array();
-  if (array == nullptr || part.empty() || part.size() > 9) return nullptr;
-  size_t idx = 0;
-  for (const char symbol : part) {
-    if (symbol < '0' || symbol > '9') return nullptr;
-    idx = idx * 10 + static_cast<size_t>(symbol - '0');
-  }
-  return idx < array->size() ? &(*array)[idx] : nullptr;
 }
 
 const std::string* text_of(const JsonValue& value, std::string_view key) {
@@ -235,15 +197,13 @@ SchemaId SchemaDocument::resolve(SchemaId from, std::string_view reference) {
 SchemaId SchemaDocument::resolve_pointer(const Place& resource, std::string_view pointer,
                                          std::string_view reference) {
   Place at = enter(*resource.value, resource);
-  for (size_t pos = 0; pos < pointer.size();) {
-    const size_t end = std::min(pointer.find('/', pos + 1), pointer.size());
-    const JsonValue* const next = step_into(*at.value, pointer_part(pointer.substr(pos + 1, end - pos - 1)));
+  for (const std::string& part : pointer_parts(pointer)) {
+    const JsonValue* const next = step_into(*at.value, part);
     if (next == nullptr)
       throw Error(ErrorCode::format, "$ref \"{}\": the document has no value at this path",
                   printable(reference));
     at.value = next;
     at = enter(*next, at);
-    pos = end;
   }
   return add(at);
 }
