@@ -26,6 +26,8 @@ ENUMS = [
     Enum("QUIRE_JOB_KIND_", "JobKind", "The kind of a job.", "Kind"),
     Enum("QUIRE_POOLING_", "Pooling", "The way to compute an embedding from the hidden states of a prompt.", "Pooling"),
     Enum("QUIRE_EVENTS_", "EventPolicy", "The policy for the events of a job that are not taken.", "Events"),
+    Enum("QUIRE_JSON_ORDER_", "JsonOrder", "The order of the members of an object in constrained JSON.", "JSONOrder", "JSONOrder"),
+    Enum("QUIRE_JSON_SPACE_", "JsonSpace", "The white space in constrained JSON.", "JSONSpace", "JSONSpace"),
     Enum("QUIRE_JOB_STATE_", "JobState", "The state of a job. A later version may add states.", "State"),
     Enum("QUIRE_EVENT_", "EventKind", "The kind of an event. A later version may add kinds: skip unknown ones.",
          "Event"),
@@ -44,7 +46,8 @@ NO_ENUM = ("QUIRE_WAIT_", "QUIRE_ABI_", "QUIRE_VERSION_")
 
 # Enum of an int32_t, by parameter name, by function, or by "function.parameter".
 ENUM_OF = {"quota": "Quota", "kv_format": "KvFormat", "activation_dtype": "ActivationDtype", "level": "LogLevel", "log_level": "LogLevel",
-           "scope": "ModelScope", "pooling": "Pooling", "event_policy": "EventPolicy", "histogram": "HistogramKind",
+           "scope": "ModelScope", "pooling": "Pooling", "event_policy": "EventPolicy", "json_order": "JsonOrder", "json_space": "JsonSpace",
+           "histogram": "HistogramKind",
            "format": "DiagnoseFormat", "quire_model_evict.state": "ModelState", "quire_model_state": "ModelState",
            "figure": "ModelFigure", "state": "JobState", "finish_reason": "FinishReason",
            "error_code": "ErrorCode", "quire_event_type": "EventKind", "quire_event_page_change": "PageChange",
@@ -242,7 +245,8 @@ COLLECTED = {
 TOGETHER = {"quire_job_request_add_logit_bias": "quire_job_request_set_logit_biases"}
 # Go has no null. A bool that is true by default becomes its negation. A number whose default is not 0 becomes a
 # pointer, or takes a negative number for 0.
-GO_NOT = {"quire_job_request_set_add_special": "NoSpecial", "quire_job_request_set_normalize": "Unnormalized",
+GO_NOT = {"quire_job_request_set_add_special": "NoSpecial", "quire_job_request_set_json_closed": "JSONOpen",
+          "quire_job_request_set_json_plain_integers": "JSONAnyIntegers", "quire_job_request_set_normalize": "Unnormalized",
           "quire_job_request_set_reuse_prefix": "NoReuse", "quire_job_request_set_publish_pages": "NoPublish"}
 GO_POINTER = {"quire_job_request_set_temperature", "quire_job_request_set_guidance_scale", "quire_cache_options_set_step_stretch"}
 GO_NEGATIVE = {"quire_cache_options_set_max_overtakes", "quire_cache_options_set_ageing_ns",

@@ -268,6 +268,32 @@ const (
 	EventsEnd = EventPolicy(native.QUIRE_EVENTS_END)
 )
 
+// JSONOrder is the order of the members of an object in constrained JSON.
+type JSONOrder int32
+
+// The values of JSONOrder.
+const (
+	// The order of the schema; members that it does not name come last.
+	JSONOrderSchema = JSONOrder(native.QUIRE_JSON_ORDER_SCHEMA)
+
+	JSONOrderAny = JSONOrder(native.QUIRE_JSON_ORDER_ANY)
+)
+
+// JSONSpace is the white space in constrained JSON.
+type JSONSpace int32
+
+// The values of JSONSpace.
+const (
+	// One blank after a colon and a comma: {"a": 1, "b": [2, 3]}.
+	JSONSpaceSpaced = JSONSpace(native.QUIRE_JSON_SPACE_SPACED)
+
+	// None.
+	JSONSpaceCompact = JSONSpace(native.QUIRE_JSON_SPACE_COMPACT)
+
+	// As any printer writes it, on one line or indented.
+	JSONSpacePrinted = JSONSpace(native.QUIRE_JSON_SPACE_PRINTED)
+)
+
 // JobState is the state of a job. A later version may add states.
 type JobState int32
 

@@ -373,6 +373,21 @@ type Request struct {
 	// token is left. NULL, the default, means any text.
 	Constraint *Constraint
 
+	// The order of the members of an object, one of JSONOrder. Default: JSONOrderSchema.
+	JSONOrder JSONOrder
+
+	// Negation of this setting, which is true by default: Whether objects whose schema lists members have no other
+	// ones, unless the schema allows them in its own words, such as `additionalProperties`. An object that no value
+	// would satisfy then stays open.
+	JSONOpen bool
+
+	// Negation of this setting, which is true by default: Whether integers have neither a fraction of zeros nor an
+	// exponent.
+	JSONAnyIntegers bool
+
+	// The white space in JSON, one of JSONSpace. Default: JSONSpaceSpaced.
+	JSONSpace JSONSpace
+
 	// Replaces all sampling settings by a preset: "neutral", "greedy", "precise", "balanced" or "creative". Later
 	// setters override it. The seed, biases and banned tokens stay.
 	SamplingPreset string
@@ -639,6 +654,18 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 	if o.Constraint != nil {
 		share(s, native.Quire_job_request_set_constraint, o.Constraint.handle)
 	}
+	set(s, native.Quire_job_request_set_json_order, int32(o.JSONOrder))
+	if o.JSONOpen {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_json_closed(target, asInt(false), e)
+		})
+	}
+	if o.JSONAnyIntegers {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_json_plain_integers(target, asInt(false), e)
+		})
+	}
+	set(s, native.Quire_job_request_set_json_space, int32(o.JSONSpace))
 	set(s, native.Quire_job_request_set_sampling_preset, o.SamplingPreset)
 	if o.SamplingOfModel != nil {
 		share(s, native.Quire_job_request_set_sampling_of_model, o.SamplingOfModel.handle)

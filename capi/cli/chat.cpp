@@ -25,7 +25,6 @@ struct ChatOptions {
   GenerateOptions generate;
   std::string system;
   std::string tools_file;
-  std::string schema_file;
   std::string template_file;
   std::string dialect = "auto";
   std::string tool_choice;
@@ -86,7 +85,7 @@ class Chat {
       const std::string source = read_input(options.template_file, interrupt_);
       template_ = ChatTemplate(call(quire_chat_template_create, source.data(), source.size()));
     }
-    if (!options.schema_file.empty()) schema_ = read_input(options.schema_file, interrupt_);
+    if (!options.generate.schema_file.empty()) schema_ = read_input(options.generate.schema_file, interrupt_);
     if (options.tool_choice.empty() && !schema_.empty()) {
       constraint_ = Constraint(call(quire_constraint_create, loaded_.model.get(),
                                     int32_t{QUIRE_CONSTRAINT_JSON_SCHEMA}, schema_.data(), schema_.size()));
@@ -238,8 +237,6 @@ void add_chat_options(CLI::App& app, ChatOptions& options) {
   add_runtime_options(app, options.generate.model);
   app.add_option("--system", options.system, "System message")->type_name("TEXT");
   app.add_option("--tools", options.tools_file, "File with a JSON list of tools")->type_name("FILE");
-  app.add_option("--schema", options.schema_file, "File with a JSON Schema that each answer must match")
-      ->type_name("FILE");
   app.add_option("--template", options.template_file, "File with a chat template, instead of the model's")
       ->type_name("FILE");
   app.add_option("--dialect", options.dialect,

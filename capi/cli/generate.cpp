@@ -163,6 +163,14 @@ int report_failures(const JobBatch& batch) {
   return exit_code;
 }
 
+// Creates the constraint of --schema, or none.
+Constraint open_constraint(quire_model* model, const GenerateOptions& options, const Interrupt& interrupt) {
+  if (options.schema_file.empty()) return {};
+  const std::string schema = read_input(options.schema_file, interrupt);
+  return Constraint(call(quire_constraint_create, model, int32_t{QUIRE_CONSTRAINT_JSON_SCHEMA}, schema.data(),
+                         schema.size()));
+}
+
 int generate(const GenerateOptions& options, Interrupt& interrupt) {
   const std::string text = read_prompt(options, interrupt);
   const Runtime runtime = open_runtime(options.model);
@@ -172,6 +180,8 @@ int generate(const GenerateOptions& options, Interrupt& interrupt) {
       encode(model.get(), options.negative_prompt.value_or(""), !options.no_special, options.parse_special);
   const Request request = make_request(options, prompt);
   set_guidance(request.get(), options, negative);
+  const Constraint constraint = open_constraint(model.get(), options, interrupt);
+  call(quire_job_request_set_constraint, request.get(), constraint.get());
   const Cache cache = open_cache(model.get(), options, std::max(prompt.size(), negative.size()));
 
   JobBatch batch(runtime.get(), cache.get());
@@ -192,6 +202,7 @@ constexpr const char* kGenerateExamples = R"(Examples:
   quire generate --prompt "Once upon a time" --max-new-tokens 100
   quire generate --prompt-file story.txt --temperature 0.8 --top-p 0.95 --seed 7
   quire generate --prompt "Once" --jobs 8 --json | jq -r '.jobs[].text'
+  quire generate --prompt "A person: " --schema person.json
 )";
 
 }  // namespace

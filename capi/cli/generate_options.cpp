@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <map>
 
 #include "capi/cli/failure.h"
 
@@ -93,6 +94,35 @@ void add_sampling_options(CLI::App& app, GenerateOptions& options) {
       ->group(group);
 }
 
+void add_json_options(CLI::App& app, GenerateOptions& options) {
+  const std::string group = "JSON";
+  const std::map<std::string, int32_t> orders = {{"schema", QUIRE_JSON_ORDER_SCHEMA},
+                                                 {"any", QUIRE_JSON_ORDER_ANY}};
+  const std::map<std::string, int32_t> spaces = {{"spaced", QUIRE_JSON_SPACE_SPACED},
+                                                 {"compact", QUIRE_JSON_SPACE_COMPACT},
+                                                 {"printed", QUIRE_JSON_SPACE_PRINTED}};
+  app.add_option("--schema", options.schema_file, "File with a JSON Schema that each answer must match")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--json-order", options.json.order, "Order of members: schema, the default, or any")
+      ->type_name("ORDER")
+      ->transform(CLI::CheckedTransformer(orders).description(""))
+      ->group(group);
+  app.add_flag(
+         "--json-open", options.json.open,
+         "Allow members that a schema neither names nor forbids; without it only if it opens the object")
+      ->group(group);
+  app.add_flag("--json-any-integers", options.json.any_integers,
+               "Allow spellings of integers like 3.0 and 1e3")
+      ->group(group);
+  app.add_option(
+         "--json-space", options.json.space,
+         "White space: spaced, the default ({\"a\": 1, \"b\": 2}), compact, or printed (any printer's)")
+      ->type_name("FORM")
+      ->transform(CLI::CheckedTransformer(spaces).description(""))
+      ->group(group);
+}
+
 // Calls a setter. If the library refuses the value, the error names the flag, since that is what the user
 // wrote.
 template <typename Setter, typename... Args>
@@ -160,6 +190,13 @@ void set_sampling(quire_job_request* request, const GenerateOptions& options) {
   call(quire_job_request_set_log_probs, request, int32_t{options.log_probs});
 }
 
+void set_json(quire_job_request* request, const JsonChoice& json) {
+  set_if_given("--json-order", quire_job_request_set_json_order, request, json.order);
+  set_if_given("--json-space", quire_job_request_set_json_space, request, json.space);
+  call(quire_job_request_set_json_closed, request, int32_t{!json.open});
+  call(quire_job_request_set_json_plain_integers, request, int32_t{!json.any_integers});
+}
+
 }  // namespace
 
 void add_generate_options(CLI::App& app, GenerateOptions& options) {
@@ -171,6 +208,7 @@ void add_generate_options(CLI::App& app, GenerateOptions& options) {
 void add_settings(CLI::App& app, GenerateOptions& options) {
   add_stop_options(app, options);
   add_sampling_options(app, options);
+  add_json_options(app, options);
 }
 
 void set_recommended_sampling(quire_job_request* request, quire_model* model) {
@@ -184,6 +222,7 @@ void set_recommended_sampling(quire_job_request* request, quire_model* model) {
 void apply_settings(quire_job_request* request, const GenerateOptions& options) {
   set_stops(request, options);
   set_sampling(request, options);
+  set_json(request, options.json);
 }
 
 void set_guidance(quire_job_request* request, const GenerateOptions& options,

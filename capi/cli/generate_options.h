@@ -10,6 +10,14 @@
 
 namespace quire::cli {
 
+// Form of JSON that a schema or a call of a tool describes; an empty member leaves the library's default.
+struct JsonChoice {
+  std::optional<int32_t> order;
+  bool open = false;
+  bool any_integers = false;
+  std::optional<int32_t> space;
+};
+
 // Options; an empty one leaves the library's default.
 // Wide type: one member for each option of the command line.
 struct GenerateOptions {
@@ -45,6 +53,9 @@ struct GenerateOptions {
   std::vector<int32_t> banned_tokens;
   std::vector<std::string> logit_biases;  // "ID=BIAS"
   bool log_probs = false;
+
+  std::string schema_file;
+  JsonChoice json;
 };
 
 void add_generate_options(CLI::App& app, GenerateOptions& options);
@@ -59,7 +70,7 @@ void set_recommended_sampling(quire_job_request* request, quire_model* model);
 void set_guidance(quire_job_request* request, const GenerateOptions& options,
                   const std::vector<int32_t>& negative_prompt);
 
-// Builds the request, without guidance and without the seeds of further jobs.
+// Builds the request, without guidance, without a constraint and without the seeds of further jobs.
 Request make_request(const GenerateOptions& options, const std::vector<int32_t>& prompt);
 
 }  // namespace quire::cli

@@ -193,6 +193,10 @@
   X(int32_t, job_request_set_guidance_scale, (quire_job_request* request, double scale, quire_error** error)) \
   X(int32_t, job_request_set_heal_prompt, (quire_job_request* request, int32_t heal_prompt, quire_error** error)) \
   X(int32_t, job_request_set_ignore_eos, (quire_job_request* request, int32_t ignore_eos, quire_error** error)) \
+  X(int32_t, job_request_set_json_closed, (quire_job_request* request, int32_t json_closed, quire_error** error)) \
+  X(int32_t, job_request_set_json_order, (quire_job_request* request, int32_t json_order, quire_error** error)) \
+  X(int32_t, job_request_set_json_plain_integers, (quire_job_request* request, int32_t json_plain_integers, quire_error** error)) \
+  X(int32_t, job_request_set_json_space, (quire_job_request* request, int32_t json_space, quire_error** error)) \
   X(int32_t, job_request_set_kind, (quire_job_request* request, int32_t kind, quire_error** error)) \
   X(int32_t, job_request_set_log_probs, (quire_job_request* request, int32_t log_probs, quire_error** error)) \
   X(int32_t, job_request_set_logit_biases, (quire_job_request* request, const int32_t* tokens, size_t num_tokens, double bias, quire_error** error)) \

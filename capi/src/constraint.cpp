@@ -53,8 +53,9 @@ quire_constraint* quire_constraint_create(quire_model* model, int32_t kind, cons
     const Pinned pinned(model, "model");
     const auto source = text_argument(text, text_len);
     const quire::Model& of = *pinned->share->model;
-    return make_handle<quire_constraint>(quire::ConstraintChoice{
-        pinned->share->constraints->get(of, kind_argument(kind), source), of.path(), nullptr});
+    const auto cache = pinned->share->constraints->cache_of(of);
+    auto made = cache->get(kind_argument(kind), source, quire::kDrawnForm);
+    return make_handle<quire_constraint>(quire::ConstraintChoice{std::move(made), of.path(), nullptr}, cache);
   });
 }
 
@@ -64,7 +65,9 @@ int32_t quire_constraint_free(quire_constraint* handle, quire_error** error) {
 
 quire_matcher* quire_matcher_create(quire_constraint* constraint, quire_error** error) {
   return guard(error, static_cast<quire_matcher*>(nullptr), [&] {
-    return make_handle<quire_matcher>(Pinned(constraint, "constraint")->choice.constraint);
+    const Pinned pinned(constraint, "constraint");
+    const quire::Constraint& drawn = *pinned->choice.constraint;
+    return make_handle<quire_matcher>(pinned->cache->get(drawn.kind(), drawn.source()));
   });
 }
 

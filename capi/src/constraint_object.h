@@ -6,14 +6,16 @@
 
 #include "capi/src/handle.h"
 #include "core/base/mutex.h"
-#include "core/constrained/constraint.h"
+#include "core/constrained/constraint_cache.h"
 #include "core/engine/requests/request_spec.h"
 
 namespace quire::capi {
 
 struct ConstraintObject final : Object {
-  explicit ConstraintObject(ConstraintChoice the_choice) : choice(std::move(the_choice)) {}
-  const ConstraintChoice choice;
+  ConstraintObject(ConstraintChoice the_choice, std::shared_ptr<ConstraintCache> the_cache)
+      : choice(std::move(the_choice)), cache(std::move(the_cache)) {}
+  const ConstraintChoice choice;  // in the form in which jobs draw by default
+  const std::shared_ptr<ConstraintCache> cache;
 };
 
 struct MatcherObject final : Object {

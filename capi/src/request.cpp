@@ -271,6 +271,39 @@ int32_t quire_job_request_set_constraint(quire_job_request* request, quire_const
   });
 }
 
+int32_t quire_job_request_set_json_order(quire_job_request* request, int32_t json_order,
+                                         quire_error** error) {
+  return set(request, {"json_order", Counts::generate}, error, [&](RequestSettings& settings) {
+    settings.json_form.in_order = range_argument(json_order, QUIRE_JSON_ORDER_SCHEMA, QUIRE_JSON_ORDER_ANY,
+                                                 "json_order") == QUIRE_JSON_ORDER_SCHEMA;
+  });
+}
+
+int32_t quire_job_request_set_json_closed(quire_job_request* request, int32_t json_closed,
+                                          quire_error** error) {
+  return set(request, {"json_closed", Counts::generate}, error, [&](RequestSettings& settings) {
+    settings.json_form.closed = flag_argument(json_closed, "json_closed");
+  });
+}
+
+int32_t quire_job_request_set_json_plain_integers(quire_job_request* request, int32_t json_plain_integers,
+                                                  quire_error** error) {
+  return set(request, {"json_plain_integers", Counts::generate}, error, [&](RequestSettings& settings) {
+    settings.json_form.plain_integers = flag_argument(json_plain_integers, "json_plain_integers");
+  });
+}
+
+int32_t quire_job_request_set_json_space(quire_job_request* request, int32_t json_space,
+                                         quire_error** error) {
+  static_assert(QUIRE_JSON_SPACE_PRINTED == static_cast<int32_t>(quire::JsonSpace::printed));
+  static_assert(QUIRE_JSON_SPACE_SPACED == static_cast<int32_t>(quire::JsonSpace::spaced));
+  static_assert(QUIRE_JSON_SPACE_COMPACT == static_cast<int32_t>(quire::JsonSpace::compact));
+  return set(request, {"json_space", Counts::generate}, error, [&](RequestSettings& settings) {
+    settings.json_form.space = static_cast<quire::JsonSpace>(
+        range_argument(json_space, QUIRE_JSON_SPACE_SPACED, QUIRE_JSON_SPACE_PRINTED, "json_space"));
+  });
+}
+
 int32_t quire_job_request_set_event_policy(quire_job_request* request, int32_t event_policy,
                                            quire_error** error) {
   static_assert(QUIRE_EVENTS_COALESCE == static_cast<int32_t>(quire::SlowReaderPolicy::coalesce));

@@ -205,9 +205,10 @@ quire_constraint* quire_response_constraint_create(quire_model* model, const cha
     auto rules = std::make_shared<quire::ResponseRules>(quire::with_parameter("text", [&] {
       return quire::parse_response_rules(text_argument(text, text_len), dialect_of(share));
     }));
-    quire::ConstraintChoice made{compile_rules(share, *rules), share.model->path(), nullptr};
+    quire::ConstraintChoice made{compile_rules(share, *rules, quire::kDrawnForm), share.model->path(),
+                                 nullptr};
     if (!rules->reasoning) made.rules = std::move(rules);
-    return make_handle<quire_constraint>(std::move(made));
+    return make_handle<quire_constraint>(std::move(made), share.constraints->cache_of(*share.model));
   });
 }
 

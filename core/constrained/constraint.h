@@ -12,6 +12,7 @@
 #include <gsl/gsl>
 
 #include "core/base/ids.h"
+#include "core/constrained/json_form.h"
 #include "core/constrained/push_down.h"
 #include "core/constrained/state_pool.h"
 #include "core/constrained/token_trie.h"
@@ -26,11 +27,15 @@ class Constraint {
  public:
   // Throws ErrorCode::format for a malformed source, ErrorCode::unsupported naming the unsupported feature,
   // and ErrorCode::capacity naming the exceeded limit. The source of a choice is a JSON list of strings; the
-  // source of json_object is ignored.
+  // source of json_object is ignored. JSON of schemas has the given form.
   static std::shared_ptr<const Constraint> compile(ConstraintKind kind, std::string_view source,
                                                    std::shared_ptr<const TokenVocabulary> vocabulary,
-                                                   const ConstraintLimits& limits = {});
+                                                   const ConstraintLimits& limits = {},
+                                                   const JsonForm& form = {});
 
+  ConstraintKind kind() const { return kind_; }
+  const std::string& source() const { return source_; }
+  const JsonForm& form() const { return form_; }
   const TokenVocabulary& vocabulary() const { return *vocabulary_; }
   size_t held_bytes() const { return pool_.held_bytes(); }
 
@@ -38,8 +43,9 @@ class Constraint {
   friend class Matcher;
 
   Constraint(ConstraintKind kind, std::string_view source, std::shared_ptr<const TokenVocabulary> vocabulary,
-             const ConstraintLimits& limits)
+             const ConstraintLimits& limits, const JsonForm& form)
       : limits_(limits),
+        form_(form),
         vocabulary_(std::move(vocabulary)),
         kind_(kind),
         source_(source),
@@ -49,6 +55,7 @@ class Constraint {
   std::shared_ptr<SharedStates> make_states() const;
 
   const ConstraintLimits limits_;
+  const JsonForm form_;
   const std::shared_ptr<const TokenVocabulary> vocabulary_;
   const ConstraintKind kind_;
   const std::string source_;

@@ -3,25 +3,36 @@
 #include <algorithm>
 
 namespace quire {
+namespace {
 
-std::shared_ptr<const Constraint> ConstraintCache::find(ConstraintKind kind, std::string_view source) {
-  const auto it = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.kind == kind && entry.source == source;
+bool may_contain_json(ConstraintKind kind) {
+  return kind == ConstraintKind::json_schema || kind == ConstraintKind::json_object ||
+         kind == ConstraintKind::lark;
+}
+
+}  // namespace
+
+std::shared_ptr<const Constraint> ConstraintCache::find(ConstraintKind kind, std::string_view source,
+                                                        const JsonForm& form) {
+  const auto it = std::find_if(entries_.begin(), entries_.end(), [&](const auto& known) {
+    return known->kind() == kind && known->form() == form && known->source() == source;
   });
   if (it == entries_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, it);
-  return entries_.front().constraint;
+  return entries_.front();
 }
 
-std::shared_ptr<const Constraint> ConstraintCache::get(ConstraintKind kind, std::string_view source) {
+std::shared_ptr<const Constraint> ConstraintCache::get(ConstraintKind kind, std::string_view source,
+                                                       const JsonForm& json_form) {
+  const JsonForm form = may_contain_json(kind) ? json_form : JsonForm{};
   {
     const MutexLock lock(mutex_);
-    if (auto known = find(kind, source)) return known;
+    if (auto known = find(kind, source, form)) return known;
   }
-  auto made = Constraint::compile(kind, source, vocabulary_);
+  auto made = Constraint::compile(kind, source, vocabulary_, {}, form);
   const MutexLock lock(mutex_);
-  if (auto known = find(kind, source)) return known;
-  entries_.push_front({kind, std::string(source), made});
+  if (auto known = find(kind, source, form)) return known;
+  entries_.push_front(made);
   shrink();
   return made;
 }
@@ -30,7 +41,7 @@ std::shared_ptr<const Constraint> ConstraintCache::get(ConstraintKind kind, std:
 void ConstraintCache::shrink() {
   size_t bytes = 0;
   for (auto it = entries_.begin(); it != entries_.end();) {
-    bytes += it->source.size() + it->constraint->held_bytes();
+    bytes += (*it)->source().size() + (*it)->held_bytes();
     it = bytes > max_bytes_ ? entries_.erase(it) : std::next(it);
   }
 }

@@ -14,10 +14,7 @@ constexpr JsonLimits kSourceLimits{8U << 20, kMaxSchemaDepth};
 
 Grammar json_grammar(JsonValue schema) {
   Grammar grammar;
-  grammar.schemas.push_back(std::move(schema));
-  Expression value;
-  value.kind = Expression::Kind::json;
-  grammar.root = grammar.add(std::move(value));
+  grammar.root = grammar.add_schema(grammar.add_document(std::move(schema)), "");
   return grammar;
 }
 
@@ -73,14 +70,14 @@ Grammar parse_source(ConstraintKind kind, std::string_view source, LanguageStore
 
 std::shared_ptr<const Constraint> Constraint::compile(ConstraintKind kind, std::string_view source,
                                                       std::shared_ptr<const TokenVocabulary> vocabulary,
-                                                      const ConstraintLimits& limits) {
-  std::shared_ptr<const Constraint> made(new Constraint(kind, source, std::move(vocabulary), limits));
+                                                      const ConstraintLimits& limits, const JsonForm& form) {
+  std::shared_ptr<const Constraint> made(new Constraint(kind, source, std::move(vocabulary), limits, form));
   with_parameter(name_of(kind), [&] { made->pool_.start_with(made->make_states()); });
   return made;
 }
 
 std::shared_ptr<SharedStates> Constraint::make_states() const {
-  auto maker = std::make_unique<MaskMaker>(vocabulary_, limits_);
+  auto maker = std::make_unique<MaskMaker>(vocabulary_, limits_, form_);
   maker->build(parse_source(kind_, source_, maker->machine().languages(), *vocabulary_));
   return pool_.wrap(std::move(maker));
 }

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "core/base/error.h"
-#include "core/base/hex.h"
-#include "core/base/utf8.h"
 #include "core/constrained/grammar_shape.h"
+#include "core/constrained/source_reader.h"
 
 namespace quire {
 namespace {
@@ -22,10 +22,10 @@ bool is_name_char(char symbol) {
          (symbol >= '0' && symbol <= '9') || symbol == '-' || symbol == '_' || symbol == '.';
 }
 
-class GbnfReader {
+class GbnfReader : private SourceReader {
  public:
   GbnfReader(std::string_view text, LanguageStore& languages, const TokenVocabulary& vocabulary)
-      : text_(text), languages_(languages), vocabulary_(vocabulary) {}
+      : SourceReader("grammar", text), languages_(languages), vocabulary_(vocabulary) {}
 
   Grammar read() {
     if (text_.size() > kMaxSourceBytes) {
@@ -34,34 +34,19 @@ class GbnfReader {
     }
     skip_space();
     while (pos_ < text_.size()) read_rule();
-    for (const Rule& rule : grammar_.rules) {
-      if (rule.body == 0 && !defined_[rule.name]) {
-        throw Error(ErrorCode::format, "grammar: the rule \"{}\" is not defined", printable(rule.name));
-      }
+    for (const auto& [name, place] : first_uses_) {
+      if (!defined_.contains(name))
+        malformed_at(place,
+                     "the rule \"" + printable(name) + "\" is not defined; add it, or put a text in quotes");
     }
     const auto root = rule_idx_.find("root");
-    if (root == rule_idx_.end()) throw Error(ErrorCode::format, "grammar: there is no rule \"root\"");
+    if (root == rule_idx_.end()) malformed("there is no rule \"root\"; name the first rule so");
     grammar_.root = add_rule_reference(root->second);
     normalize_grammar(grammar_, languages_);
     return std::move(grammar_);
   }
 
  private:
-  [[noreturn]] void malformed(std::string_view what) const {
-    const auto line =
-        1 + std::count(text_.begin(),
-                       text_.begin() + static_cast<std::ptrdiff_t>(std::min(pos_, text_.size())), '\n');
-    throw Error(ErrorCode::format, "grammar: {} in line {}", what, line);
-  }
-  [[noreturn]] void unsupported(std::string_view what) const {
-    throw Error(ErrorCode::unsupported, "grammar: {} is not supported", what);
-  }
-  char peek(size_t ahead = 0) const { return pos_ + ahead < text_.size() ? text_[pos_ + ahead] : '\0'; }
-  bool take(std::string_view expected) {
-    if (text_.substr(pos_, expected.size()) != expected) return false;
-    pos_ += expected.size();
-    return true;
-  }
   void skip_space() {
     while (pos_ < text_.size()) {
       const char symbol = peek();
@@ -78,16 +63,14 @@ class GbnfReader {
   std::string read_name() {
     const size_t begin = pos_;
     while (pos_ < text_.size() && is_name_char(text_[pos_])) ++pos_;
-    if (begin == pos_) malformed("missing name");
+    if (begin == pos_) malformed("the name of a rule is missing");
     return std::string(text_.substr(begin, pos_ - begin));
   }
 
   uint32_t rule_idx(const std::string& name) {
     const auto [it, is_new] = rule_idx_.emplace(name, static_cast<uint32_t>(grammar_.rules.size()));
     if (is_new) grammar_.rules.push_back({name, 0});
-    if (grammar_.rules.size() > kMaxRules) {
-      throw Error(ErrorCode::capacity, "a grammar of more than max_rules = {} rules", kMaxRules);
-    }
+    if (grammar_.rules.size() > kMaxRules) exceeds("max_rules", kMaxRules);
     return it->second;
   }
 
@@ -101,9 +84,10 @@ class GbnfReader {
   void read_rule() {
     const std::string name = read_name();
     skip_space();
-    if (!take("::=")) malformed("::= is missing");
+    if (!take("::=")) malformed("::= is missing after the name of a rule");
     const uint32_t rule = rule_idx(name);
-    if (!defined_.emplace(name, true).second) malformed("duplicate rule");
+    if (!defined_.insert(name).second)
+      malformed("a second rule \"" + printable(name) + "\"; join the two with |");
     const ExpressionId body = read_choice(0);
     grammar_.rules[rule].body = body;
     skip_space();
@@ -155,32 +139,20 @@ class GbnfReader {
       if (peek() == '=') unsupported("a lookahead (= ...)");
       const ExpressionId group = read_choice(nesting + 1);
       skip_space();
-      if (!take(")")) malformed("missing )");
+      if (!take(")")) malformed("a ) is missing");
       return group;
     }
-    if (!is_name_char(symbol)) malformed("unexpected character");
+    if (!is_name_char(symbol)) malformed("an unexpected character; put a text in quotes");
+    const size_t begin = pos_;
     const std::string name = read_name();
     if (peek() == '(') unsupported("the macro " + name);
+    first_uses_.emplace(name, begin);
     return add_rule_reference(rule_idx(name));
   }
 
   uint32_t read_char() {
-    if (pos_ >= text_.size()) malformed("unterminated quotes or brackets");
-    if (take("\\")) return read_escape();
-    const Utf8Char next = decode_utf8(text_, pos_);
-    if (!next.valid) malformed("invalid UTF-8");
-    pos_ += next.length;
-    return next.code_point;
-  }
-
-  uint32_t read_hex(size_t num_digits) {
-    uint32_t value = 0;
-    for (size_t i = 0; i < num_digits; ++i, ++pos_) {
-      const int digit = hex_digit(peek());
-      if (digit < 0) malformed("missing hexadecimal digit");
-      value = value * 16 + static_cast<uint32_t>(digit);
-    }
-    return value;
+    if (at_end()) malformed("quotes or brackets without an end");
+    return take("\\") ? read_escape() : take_char();
   }
 
   uint32_t read_escape() {
@@ -208,21 +180,14 @@ class GbnfReader {
       case 'x':
         return read_hex(2);
       case 'u':
-        if (take("{")) {
-          size_t num_digits = 0;
-          while (peek(num_digits) != '}' && num_digits < 7) ++num_digits;
-          const uint32_t code = read_hex(num_digits);
-          take("}");
-          return code;
-        }
-        return read_hex(4);
+        return take("{") ? read_braced_hex() : read_hex(4);
       case 'U':
         return read_hex(8);
       default:
         break;
     }
     if (std::string_view("\"'\\[]-^.?*+|(){}$/<>").find(symbol) == std::string_view::npos)
-      malformed("unknown escape");
+      malformed("an unknown escape; write \\\\ for a backslash");
     return static_cast<uint8_t>(symbol);
   }
 
@@ -247,7 +212,7 @@ class GbnfReader {
       if (peek() == '-' && peek(1) != ']') {
         take("-");
         last = read_char();
-        if (last < first) malformed("reversed character range");
+        if (last < first) malformed("a character range whose end is before its begin");
       }
       set.push_back({first, last});
     }
@@ -260,14 +225,14 @@ class GbnfReader {
     TokenSet set;
     set.negated = take("!");
     const size_t end = text_.find('>', pos_);
-    if (end == std::string_view::npos) malformed("missing >");
+    if (end == std::string_view::npos) malformed("a > is missing");
     const std::string_view name = text_.substr(pos_, end + 1 - pos_);
     pos_ = end + 1;
     TokenId id = -1;
     if (name.size() > 4 && name[1] == '[') {
       id = 0;
       for (const char digit : name.substr(2, name.size() - 4)) {
-        if (digit < '0' || digit > '9' || id > 100'000'000) malformed("invalid token id");
+        if (digit < '0' || digit > '9' || id > 100'000'000) malformed("a token id that is not a number");
         id = id * 10 + (digit - '0');
       }
     } else {
@@ -287,18 +252,14 @@ class GbnfReader {
   std::optional<uint32_t> read_number() {
     skip_space();
     if (take("-1")) return kNoMaximum;
-    std::optional<uint32_t> number;
-    while (peek() >= '0' && peek() <= '9') {
-      number = number.value_or(0) * 10 + static_cast<uint32_t>(text_[pos_++] - '0');
-      if (*number > kMaxRepeat)
-        throw Error(ErrorCode::capacity, "a grammar repeats more than max_repeat = {} times", kMaxRepeat);
-    }
+    const auto number = read_digits(kMaxRepeat);
     skip_space();
     return number;
   }
 
   ExpressionId read_repeats(ExpressionId item) {
     for (;;) {
+      skip_space();
       if (take("*")) {
         item = grammar_.add_repetition(item, 0, kNoMaximum);
       } else if (take("+")) {
@@ -309,8 +270,9 @@ class GbnfReader {
         const auto min = read_number();
         auto max = min;
         if (take(",")) max = read_number().value_or(kNoMaximum);
-        if (!take("}") || (!min && !max)) malformed("invalid repetition counts");
-        if (min.value_or(0) > *max) malformed("minimum of a repetition exceeds its maximum");
+        if (!take("}") || (!min && !max))
+          malformed("not the counts of a repetition; write {2}, {2,} or {2,3}");
+        if (min.value_or(0) > *max) malformed("a repetition whose minimum exceeds its maximum");
         item = grammar_.add_repetition(item, min.value_or(0), *max);
       } else {
         return item;
@@ -318,13 +280,12 @@ class GbnfReader {
     }
   }
 
-  std::string_view text_;
   LanguageStore& languages_;
   const TokenVocabulary& vocabulary_;
   Grammar grammar_;
   std::map<std::string, uint32_t> rule_idx_;
-  std::map<std::string, bool> defined_;
-  size_t pos_ = 0;
+  std::set<std::string> defined_;
+  std::map<std::string, size_t> first_uses_;  // bytes at which rules are first used
 };
 
 }  // namespace

@@ -38,6 +38,7 @@ ExpressionId Grammar::take_in(Grammar other) {
         expression.a += static_cast<uint32_t>(token_sets.size());
         break;
       case Expression::Kind::repetition:
+      case Expression::Kind::negation:
         expression.a += first;
         break;
       case Expression::Kind::rule:
@@ -52,9 +53,11 @@ ExpressionId Grammar::take_in(Grammar other) {
     for (ExpressionId& part : expression.parts) part += first;
   }
   for (Rule& rule : other.rules) rule.body += first;
+  for (SchemaPart& schema : other.schemas) schema.document += static_cast<uint32_t>(documents.size());
   append_moved(expressions, std::move(other.expressions));
   append_moved(rules, std::move(other.rules));
   append_moved(token_sets, std::move(other.token_sets));
+  append_moved(documents, std::move(other.documents));
   append_moved(schemas, std::move(other.schemas));
   return other.root + first;
 }

@@ -15,7 +15,21 @@ namespace quire {
 using ExpressionId = uint32_t;
 
 struct Expression {
-  enum class Kind : uint8_t { empty, nothing, language, tokens, sequence, choice, repetition, rule, json };
+  // A conjunction matches what all its parts match, a negation what its part does not. Both become languages
+  // when the grammar is normalized.
+  enum class Kind : uint8_t {
+    empty,
+    nothing,
+    language,
+    tokens,
+    sequence,
+    choice,
+    conjunction,
+    repetition,
+    negation,
+    rule,
+    json
+  };
   Kind kind = Kind::empty;
   uint32_t a = 0;    // index of a language, token set, part, rule or schema
   uint32_t min = 0;  // of a repetition
@@ -30,6 +44,12 @@ struct TokenSet {
   bool negated = false;
 };
 
+// A schema of a document: the whole one, or the part that a reference names, such as "#/properties/a".
+struct SchemaPart {
+  uint32_t document = 0;  // index
+  std::string reference;  // empty: the whole document
+};
+
 struct Rule {
   std::string name;
   ExpressionId body = 0;
@@ -41,7 +61,8 @@ struct Grammar {
   std::vector<Expression> expressions = {Expression{}};
   std::vector<Rule> rules;
   std::vector<TokenSet> token_sets;
-  std::vector<JsonValue> schemas;
+  std::vector<JsonValue> documents;  // of schemas
+  std::vector<SchemaPart> schemas;
   ExpressionId root = 0;
 
   // Maximum height of an expression: recursions over it fit into the smallest stack of a caller.
@@ -69,6 +90,17 @@ struct Grammar {
     expression.min = min;
     expression.max = max;
     return add(std::move(expression));
+  }
+  ExpressionId add_schema(uint32_t document, std::string reference) {
+    schemas.push_back({document, std::move(reference)});
+    Expression expression;
+    expression.kind = Expression::Kind::json;
+    expression.a = static_cast<uint32_t>(schemas.size() - 1);
+    return add(std::move(expression));
+  }
+  uint32_t add_document(JsonValue document) {
+    documents.push_back(std::move(document));
+    return static_cast<uint32_t>(documents.size() - 1);
   }
   // Adds `other` to this grammar and returns its root. Both must use the same LanguageStore.
   ExpressionId take_in(Grammar other);

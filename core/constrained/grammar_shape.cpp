@@ -76,6 +76,13 @@ class GrammarNormalizer {
         return languages_.sequence(parts);
       case Kind::choice:
         return languages_.any_of(std::move(parts));
+      case Kind::conjunction:
+        return languages_.all_of(std::move(parts));
+      case Kind::negation: {
+        const auto part = language_of(expression.a);
+        if (!part) return std::nullopt;
+        return languages_.complement(*part);
+      }
       case Kind::rule:
         return rule_languages_[expression.a];
       case Kind::repetition: {
@@ -91,6 +98,11 @@ class GrammarNormalizer {
   ExpressionId with_lexemes(ExpressionId id) {
     if (const auto language = language_of(id)) return grammar_.add_language(*language);
     Expression expression = at(id);
+    if (expression.kind == Kind::conjunction || expression.kind == Kind::negation) {
+      throw Error(ErrorCode::unsupported,
+                  "an operand of & or ~ is not regular: use only patterns, texts and terminals without "
+                  "tokens, %json and recursion");
+    }
     if (expression.kind == Kind::repetition) {
       expression.a = with_lexemes(expression.a);
       return grammar_.add(std::move(expression));

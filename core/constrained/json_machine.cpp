@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,11 +15,6 @@
 namespace quire {
 namespace {
 
-constexpr size_t kTerm = 0;  // indexes into Facts
-constexpr size_t kCount = 1;
-constexpr size_t kFulfilled = 2;  // objects only
-constexpr size_t kSeen = 3;
-constexpr size_t kCounts = 2;  // arrays only
 constexpr size_t kMaxObligations = 64;
 constexpr size_t kMaxKeyClasses = 4096;
 constexpr size_t kMaxCounts = 6;
@@ -27,10 +23,6 @@ constexpr size_t kMaxPrograms = 200'000;
 // White space as JSON printers write it: none, one space, or a line end with the indentation of the next
 // line.
 #define QUIRE_JSON_SPACE "([ \t]|\r?\n[ \t]{0,400})?"
-
-bool is_seen(const std::vector<uint64_t>& facts, uint32_t name) {
-  return (facts[kSeen + name / 64] >> (name % 64) & 1) != 0;
-}
 
 std::string canonical_scalar(const JsonValue& value) {
   if (const bool* const flag = value.as_bool()) return *flag ? "true" : "false";
@@ -105,13 +97,29 @@ std::string canonical_item(std::string_view text) {
 
 }  // namespace
 
-JsonMachine::JsonMachine(LanguageStore& languages, ByteAutomaton& automaton, StackStore& stacks)
-    : languages_(languages), automaton_(automaton), stacks_(stacks), marks_(make_marks()) {}
+JsonMachine::JsonMachine(LanguageStore& languages, ByteAutomaton& automaton, StackStore& stacks,
+                         const JsonForm& form)
+    : languages_(languages),
+      automaton_(automaton),
+      stacks_(stacks),
+      schema_{form, nullptr, 0},
+      marks_(make_marks()) {}
 
 JsonMachine::Marks JsonMachine::make_marks() const {
   const auto lexeme = [this](std::string_view pattern) {
     return automaton_.start(parse_pattern(pattern, {}, languages_), Spelling::utf8);
   };
+  if (schema_.form.space != JsonSpace::printed) {
+    const bool blank = schema_.form.space == JsonSpace::spaced;
+    return {.colon = lexeme(blank ? ": " : ":"),
+            .comma = lexeme(blank ? ", " : ","),
+            .open_object = lexeme("\\{"),
+            .open_array = lexeme("\\["),
+            .close_object = lexeme("\\}"),
+            .close_array = lexeme("\\]"),
+            .close_object_now = lexeme("\\}"),
+            .close_array_now = lexeme("\\]")};
+  }
   return {.colon = lexeme(" ?:" QUIRE_JSON_SPACE),
           .comma = lexeme(QUIRE_JSON_SPACE "," QUIRE_JSON_SPACE),
           .open_object = lexeme("\\{" QUIRE_JSON_SPACE),
@@ -122,11 +130,11 @@ JsonMachine::Marks JsonMachine::make_marks() const {
           .close_array_now = lexeme("\\]")};
 }
 
-GoalId JsonMachine::add(const JsonValue& schema) {
-  schema_.compiler = std::make_unique<SchemaCompiler>(schema, languages_);
+GoalId JsonMachine::add(const JsonValue& document, std::string_view reference) {
+  schema_.compiler = std::make_unique<SchemaCompiler>(document, languages_, schema_.form);
   schema_.first_goal = static_cast<GoalId>(goals_.size());
   const size_t first_object = objects_.size();
-  const GoalId root = schema_.compiler->root();
+  const GoalId root = schema_.compiler->root(reference);
   // Making programs can add goals; the loop covers those as well.
   for (GoalId goal = 0; goal < schema_.compiler->num_goals(); ++goal) {
     goals_.resize(global(static_cast<GoalId>(schema_.compiler->num_goals())));
@@ -137,6 +145,7 @@ GoalId JsonMachine::add(const JsonValue& schema) {
   }
   goals_.resize(global(static_cast<GoalId>(schema_.compiler->num_goals())));
   compute_min_depths(schema_.first_goal);
+  close_objects(schema_.first_goal, first_object);
   for (size_t i = first_object; i < objects_.size(); ++i) drop_unsatisfiable(objects_[i]);
   for (GoalId goal = schema_.first_goal; goal < goals_.size(); ++goal) add_openings(goals_[goal]);
   schema_.compiler.reset();
@@ -168,6 +177,7 @@ uint32_t JsonMachine::add_object(const ObjectTerm& term) {
   const auto note = [&names](uint32_t name) {
     if (name != kNoName && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
+  for (const uint32_t name : term.declared.order) note(name);
   for (const KeyRule& rule : term.rules) note(rule.name);
   for (const KeyRule& rule : term.obligations) note(rule.name);
   for (const Implication& implication : term.implications) {
@@ -183,6 +193,9 @@ uint32_t JsonMachine::add_object(const ObjectTerm& term) {
   for (const KeyRule& rule : term.obligations) {
     if (rule.name != kNoName) program.required.push_back(bit(rule.name));
   }
+  std::sort(program.required.begin(), program.required.end());
+  program.in_order = schema_.form.in_order;
+  program.is_closed = term.declared.names && !term.declared.others;
   for (const Implication& implication : term.implications) {
     program.implications.push_back({bit(implication.name), bit(implication.needed)});
   }
@@ -226,6 +239,7 @@ void JsonMachine::add_other_classes(const ObjectTerm& term, const std::vector<ui
     LanguageId keys;
     GoalId goal;
     std::vector<size_t> open;
+    bool is_declared = false;
   };
   std::vector<LanguageId> texts;
   texts.reserve(names.size());
@@ -259,10 +273,15 @@ void JsonMachine::add_other_classes(const ObjectTerm& term, const std::vector<ui
     split(rule.keys, [&](Part& part) { part.open.push_back(other_idx); });
     program.obligations |= uint64_t{1} << other_idx++;
   }
+  if (program.is_closed) {
+    for (const LanguageId keys : term.declared.patterns)
+      split(keys, [](Part& part) { part.is_declared = true; });
+  }
   for (const Part& part : parts) {
     KeyClass key;
     key.key = automaton_.start(part.keys, Spelling::json_string);
     key.keys = part.keys;
+    key.is_extra = !part.is_declared;
     key.options = options_of(term, part.goal, part.open);
     if (key.key != ByteAutomaton::kDead) program.classes.push_back(std::move(key));
   }
@@ -364,7 +383,7 @@ uint32_t JsonMachine::rank_of(const ObjectProgram& program) const {
   std::vector<uint32_t> by_name(program.num_names, kNoMaximum);
   for (const KeyClass& key : program.classes) {
     const uint32_t rank = rank_of(key);
-    if (rank == kNoMaximum) continue;
+    if (rank == kNoMaximum || (program.is_closed && key.name == kNoName && key.is_extra)) continue;
     if (key.name != kNoName) by_name[key.name] = rank;
     others = others || key.name == kNoName;
     ++num_members;
@@ -411,6 +430,41 @@ uint32_t JsonMachine::rank_of(const ArrayProgram& program) const {
     most = std::max(most, least);
   }
   return most + 1;
+}
+
+// Closes objects to members that their schema does not name, unless nothing would satisfy a goal then. Called
+// with the minimum depths of closed objects. A goal without a value opens its objects; goals with the
+// smallest depth come first, so that a goal opens only if opening the goals inside of it does not suffice.
+void JsonMachine::close_objects(GoalId first_goal, size_t first_object) {
+  std::vector<size_t> closed;
+  for (size_t i = first_object; i < objects_.size(); ++i) {
+    if (objects_[i].is_closed) closed.push_back(i);
+  }
+  const auto set_closed = [&](bool is_closed) {
+    for (const size_t idx : closed) objects_[idx].is_closed = is_closed;
+  };
+  std::vector<uint32_t> closed_depths = min_depths_;
+  set_closed(false);
+  compute_min_depths(first_goal);
+  const std::vector<uint32_t> open_depths = std::exchange(min_depths_, std::move(closed_depths));
+  set_closed(true);
+  for (;;) {
+    uint32_t least = kNoMaximum;
+    for (GoalId goal = first_goal; goal < goals_.size(); ++goal) {
+      if (min_depths_[goal] == kNoMaximum) least = std::min(least, open_depths[goal]);
+    }
+    if (least == kNoMaximum) break;
+    for (GoalId goal = first_goal; goal < goals_.size(); ++goal) {
+      if (min_depths_[goal] != kNoMaximum || open_depths[goal] != least) continue;
+      for (const uint32_t facts : goals_[goal].objects) objects_[facts_[facts][kTerm]].is_closed = false;
+    }
+    compute_min_depths(first_goal);
+  }
+  for (const size_t idx : closed) {
+    if (!objects_[idx].is_closed) continue;
+    std::erase_if(objects_[idx].classes,
+                  [](const KeyClass& key) { return key.name == kNoName && key.is_extra; });
+  }
 }
 
 // Removes members without a possible value, and members that require such a member.
@@ -524,60 +578,6 @@ void JsonMachine::expand_object(const StackNode& node, Closure& closure) {
   add_way(marks_.comma, stacks_.push(op, node.a, 0, node.next), closure);
 }
 
-bool JsonMachine::may_close(const ObjectProgram& program, const Facts& facts) const {
-  if (facts[kCount] < program.min || facts[kCount] > program.max) return false;
-  if ((program.obligations & ~facts[kFulfilled]) != 0) return false;
-  const auto seen = [&facts](uint32_t name) { return is_seen(facts, name); };
-  return std::all_of(program.required.begin(), program.required.end(), seen) &&
-         std::all_of(program.implications.begin(), program.implications.end(),
-                     [&seen](const Implication& implication) {
-                       return !seen(implication.name) || seen(implication.needed);
-                     });
-}
-
-uint32_t JsonMachine::num_needed(const ObjectProgram& program, const Facts& facts) const {
-  std::vector<bool> needed(program.num_names);
-  for (const uint32_t name : program.required) needed[name] = !is_seen(facts, name);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const Implication& implication : program.implications) {
-      const bool there = is_seen(facts, implication.name) || needed[implication.name];
-      if (!there || is_seen(facts, implication.needed) || needed[implication.needed]) continue;
-      needed[implication.needed] = true;
-      changed = true;
-    }
-  }
-  uint64_t open = program.obligations & ~facts[kFulfilled];
-  auto count = static_cast<uint32_t>(std::count(needed.begin(), needed.end(), true));
-  for (const KeyClass& key : program.classes) {
-    if (key.name == kNoName || !needed[key.name]) continue;
-    for (const MemberOption& option : key.options) open &= ~option.fulfils;
-  }
-  // One member may fulfil several obligations; at least one more member is needed.
-  return count + (open != 0 ? 1 : 0);
-}
-
-bool JsonMachine::may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const {
-  if (key.name != kNoName && is_seen(facts, key.name)) return false;
-  return std::any_of(key.options.begin(), key.options.end(), [&](const MemberOption& option) {
-    return leaves_enough_members(program, facts, {key, option});
-  });
-}
-
-// Returns whether `max` leaves enough members for those still required after adding this one.
-bool JsonMachine::leaves_enough_members(const ObjectProgram& program, const Facts& facts,
-                                        const Member& member) const {
-  if (program.max == kNoMaximum) return true;
-  return facts[kCount] + 1 + num_needed(program, with_member(program, facts, member)) <= program.max;
-}
-
-bool JsonMachine::may_add_any(const ObjectProgram& program, const Facts& facts) {
-  return std::any_of(program.classes.begin(), program.classes.end(), [&](const KeyClass& key) {
-    const bool is_other = key.name == kNoName && program.distinct();
-    return may_add(program, facts, key) && !(is_other && languages_.is_empty(unused(key.keys, facts, true)));
-  });
-}
-
 // Reads each key once for all alternatives that contain it. The states after the member are computed later,
 // because only one of many keys comes.
 void JsonMachine::add_keys(const StackNode& node, Closure& closure) {
@@ -608,10 +608,10 @@ void JsonMachine::expand_member(const StackNode& node, Closure& closure) {
     const ObjectProgram& program = program_of(number);
     const auto key = std::find_if(program.classes.begin(), program.classes.end(),
                                   [&node](const KeyClass& any) { return any.key == node.b; });
-    if (key == program.classes.end() || (key->name != kNoName && is_seen(facts, key->name))) continue;
+    if (key == program.classes.end()) continue;
     for (const MemberOption& option : key->options) {
       const Member member{*key, option};
-      if (!leaves_enough_members(program, facts, member)) continue;
+      if (!may_come(program, facts, member)) continue;
       by_goal[option.goal].push_back(facts_.number_of(with_member(program, facts, member)));
     }
   }
@@ -628,17 +628,7 @@ void JsonMachine::expand_member(const StackNode& node, Closure& closure) {
   }
 }
 
-JsonMachine::Facts JsonMachine::with_member(const ObjectProgram& program, Facts facts, const Member& member) {
-  // Stop counting once the count cannot matter any more, to keep the number of states small.
-  const uint64_t last_count = program.max == kNoMaximum ? program.min : uint64_t{program.max};
-  facts[kCount] = std::min(facts[kCount] + 1, last_count);
-  facts[kFulfilled] |= member.option.fulfils;
-  const uint32_t name = member.key.name;
-  if (name != kNoName) facts[kSeen + name / 64] |= uint64_t{1} << (name % 64);
-  return facts;
-}
-
-bool JsonMachine::may_close(const ArrayProgram& program, const Facts& facts) const {
+bool JsonMachine::may_close(const ArrayProgram& program, const Facts& facts) {
   if (facts[kCount] < program.min) return false;
   for (size_t c = 0; c < program.counts.size(); ++c) {
     if (facts[kCounts + c] < program.counts[c].min) return false;

@@ -1,5 +1,5 @@
-// Runs a JSON Schema as a push-down automaton: stacks and lexemes of the JSON values that satisfy it. Members
-// may come in any order, with the white space that JSON printers write.
+// Runs a JSON Schema as a push-down automaton: stacks and lexemes of the JSON values that satisfy it. A form
+// decides the order of members, whether objects are closed, and the white space.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ class JsonMachine {
   // Maximum depth of a stack; nothing more is opened at this depth.
   static constexpr uint32_t kMaxDepth = 600;
 
-  JsonMachine(LanguageStore& languages, ByteAutomaton& automaton, StackStore& stacks);
+  JsonMachine(LanguageStore& languages, ByteAutomaton& automaton, StackStore& stacks, const JsonForm& form);
 
-  // Compiles a schema; returns the goal of its values.
-  GoalId add(const JsonValue& schema);
+  // Compiles the part of a document that a reference names, or the whole one; returns the goal of its values.
+  GoalId add(const JsonValue& document, std::string_view reference);
 
   void expand(const StackNode& node, Closure& closure, std::vector<StackId>& more);
   // Resolves a stack that depends on the position in the text, after reading `text`. Returns kNoStack if the
@@ -55,6 +55,7 @@ class JsonMachine {
     ByteStateId key = 0;
     uint32_t name = kNoName;  // index of its bit in Facts
     LanguageId keys = 0;      // of a class without a name
+    bool is_extra = false;    // the schema does not name the keys: none comes in a closed object
     std::vector<MemberOption> options;
   };
   struct Member {
@@ -63,12 +64,14 @@ class JsonMachine {
   };
   struct ObjectProgram {
     std::vector<KeyClass> classes;
-    std::vector<uint32_t> required;  // indexes of names
+    std::vector<uint32_t> required;  // indexes of names, sorted
     std::vector<Implication> implications;
     uint32_t num_names = 0;
     uint64_t obligations = 0;
     uint32_t min = 0;
     uint32_t max = kNoMaximum;
+    bool in_order = false;  // members come in the order of their names, the others last
+    bool is_closed = false;
     // Whether names must differ, because a duplicate name could count as two members or undo a fulfilled
     // obligation. Requiring it for all objects would make masks three times as slow, because no two positions
     // in a text would be equal.
@@ -109,12 +112,18 @@ class JsonMachine {
   // names seen, for arrays the counts. If items or names must differ, the last entry is the number of the
   // list of used ones.
   using Facts = std::vector<uint64_t>;
+  static constexpr size_t kTerm = 0;  // indexes into Facts
+  static constexpr size_t kCount = 1;
+  static constexpr size_t kFulfilled = 2;  // objects only
+  static constexpr size_t kSeen = 3;
+  static constexpr size_t kCounts = 2;  // arrays only
   // A set of alternatives: numbers of the facts of the object terms that the text may still be. Sorted, never
   // empty.
   using Alternatives = std::vector<uint32_t>;
 
-  // The schema that is being compiled.
+  // The form of all schemas, and the schema that is being compiled.
   struct SchemaInWork {
+    JsonForm form;
     std::unique_ptr<SchemaCompiler> compiler;  // null if there is none
     GoalId first_goal = 0;
   };
@@ -143,6 +152,7 @@ class JsonMachine {
   uint32_t rank_of(const std::vector<ItemOption>& options) const;
   uint32_t rank_of(const KeyClass& key) const;
 
+  void close_objects(GoalId first_goal, size_t first_object);
   void drop_unsatisfiable(ObjectProgram& program) const;
   void add_openings(GoalProgram& program);
   const ObjectProgram& program_of(uint32_t facts) const { return objects_[facts_[facts][0]]; }
@@ -156,16 +166,25 @@ class JsonMachine {
   void expand_array(const StackNode& node, Closure& closure);
   void add_keys(const StackNode& node, Closure& closure);
   void expand_member(const StackNode& node, Closure& closure);
+  // json_members.cpp: which members may come next.
   static Facts with_member(const ObjectProgram& program, Facts facts, const Member& member);
+  static bool is_seen(const Facts& facts, uint32_t name);
+  static bool may_close(const ObjectProgram& program, const Facts& facts);
+  static bool may_come(const ObjectProgram& program, const Facts& facts, const Member& member);
+  static bool may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key);
+  static bool leaves_enough_members(const ObjectProgram& program, const Facts& facts, const Member& member);
+  static bool keeps_order(const ObjectProgram& program, const Facts& facts, const KeyClass& key);
+  static bool can_be_completed(const ObjectProgram& program, const Facts& facts);
+  static bool can_come_later(const ObjectProgram& program, const Facts& facts, const KeyClass& key);
+  static uint32_t place_in_order(const ObjectProgram& program, const Facts& facts);
+  bool may_add_any(const ObjectProgram& program, const Facts& facts);
+  static std::vector<bool> needed_names(const ObjectProgram& program, const Facts& facts);
+  static uint32_t num_needed(const ObjectProgram& program, const Facts& facts);
+
   void add_items(const StackNode& node, Closure& closure);
   void add_way(ByteStateId state, StackId stack, Closure& closure) const;
-  bool may_close(const ObjectProgram& program, const Facts& facts) const;
-  bool may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const;
-  bool leaves_enough_members(const ObjectProgram& program, const Facts& facts, const Member& member) const;
-  bool may_add_any(const ObjectProgram& program, const Facts& facts);
-  uint32_t num_needed(const ObjectProgram& program, const Facts& facts) const;
   std::vector<ItemOption> item_options(const ArrayProgram& program, const Facts& facts);
-  bool may_close(const ArrayProgram& program, const Facts& facts) const;
+  static bool may_close(const ArrayProgram& program, const Facts& facts);
   void add_item_options(const ArrayTerm& term, uint32_t idx, std::vector<ItemOption>& options);
   LanguageId unused(LanguageId language, const Facts& facts, bool strings);
   bool has_unused(GoalId goal, const Facts& facts);

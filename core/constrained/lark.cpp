@@ -5,13 +5,18 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/base/text_place.h"
 #include "core/base/utf8.h"
 #include "core/constrained/gbnf.h"
 #include "core/constrained/grammar_shape.h"
 #include "core/constrained/pattern.h"
 #include "core/constrained/schema_document.h"
+#include "core/constrained/source_reader.h"
+#include "core/constrained/states_full.h"
 
 namespace quire {
 namespace {
@@ -63,11 +68,11 @@ bool is_terminal_name(std::string_view name) {
   return first != std::string_view::npos && name[first] >= 'A' && name[first] <= 'Z';
 }
 
-class LarkReader {
+class LarkReader : private SourceReader {
  public:
   enum class Place : uint8_t { outer, inner };
   LarkReader(std::string_view text, LanguageStore& languages, const TokenVocabulary& vocabulary, Place place)
-      : text_(text), languages_(languages), vocabulary_(vocabulary), place_(place) {}
+      : SourceReader("grammar", text), languages_(languages), vocabulary_(vocabulary), place_(place) {}
 
   Grammar read() {
     if (text_.size() > kMaxSourceBytes) {
@@ -78,32 +83,30 @@ class LarkReader {
     for (skip_lines(); pos_ < text_.size(); skip_lines()) read_statement();
     grammar_.rules[ignored_].body =
         grammar_.add_repetition(grammar_.add_group(Expression::Kind::choice, ignored_parts_), 0, kNoMaximum);
-    defined_["%ignore"] = true;
     if (ignored_parts_.empty()) grammar_.rules[ignored_].body = 0;
-    for (const Rule& rule : grammar_.rules) {
-      if (!defined_[rule.name])
-        throw Error(ErrorCode::format, "grammar: the rule \"{}\" is not defined", printable(rule.name));
+    for (const auto& [name, place] : first_uses_) {
+      if (!defined_.contains(name))
+        malformed_at(place,
+                     "the rule \"" + printable(name) + "\" is not defined; add it, or put a text in quotes");
     }
     const auto root = rule_idx_.find("start");
-    if (root == rule_idx_.end()) throw Error(ErrorCode::format, "grammar: there is no rule \"start\"");
+    if (root == rule_idx_.end()) malformed("there is no rule \"start\"; name the first rule so");
     grammar_.root = reference(root->second);
     normalize_grammar(grammar_, languages_);
     return std::move(grammar_);
   }
 
  private:
-  [[noreturn]] void malformed(std::string_view what) const {
-    const auto end = text_.begin() + static_cast<std::ptrdiff_t>(std::min(pos_, text_.size()));
-    throw Error(ErrorCode::format, "grammar: {} in line {}", what, 1 + std::count(text_.begin(), end, '\n'));
-  }
-  [[noreturn]] static void unsupported(std::string_view what) {
-    throw Error(ErrorCode::unsupported, "grammar: {} is not supported", printable(what));
-  }
-  char peek(size_t ahead = 0) const { return pos_ + ahead < text_.size() ? text_[pos_ + ahead] : '\0'; }
-  bool take(std::string_view expected) {
-    if (text_.substr(pos_, expected.size()) != expected) return false;
-    pos_ += expected.size();
-    return true;
+  // Runs `body`, which reads a part of the source; an error of the part gets the place where it begins.
+  template <typename Body>
+  auto within(size_t begin, const Body& body) const {
+    try {
+      return body();
+    } catch (const StatesFull&) {
+      throw;
+    } catch (const Error& error) {
+      throw Error(error.code(), "grammar: {}; it begins in {}", error.what(), place_in(text_, begin));
+    }
   }
   void skip_blanks() {
     while (peek() == ' ' || peek() == '\t') ++pos_;
@@ -121,28 +124,28 @@ class LarkReader {
       }
     }
   }
-  // Skips white space within a body. A line that does not begin with | starts a new statement.
+  // Skips white space within a body. A line that does not begin with | or & starts a new statement.
   void skip_in_body(int nesting) {
     skip_blanks();
     const size_t begin = pos_;
     skip_lines();
     const size_t line_end = text_.substr(begin, pos_ - begin).find('\n');
-    const bool same_statement = nesting > 0 || peek() == '|' || line_end == std::string_view::npos;
+    const bool same_statement =
+        nesting > 0 || peek() == '|' || peek() == '&' || line_end == std::string_view::npos;
     if (!same_statement) pos_ = begin + line_end;
   }
 
   std::string read_name() {
     const size_t begin = pos_;
     while (is_name_char(peek())) ++pos_;
-    if (begin == pos_) malformed("missing name");
+    if (begin == pos_) malformed("a name is missing");
     return std::string(text_.substr(begin, pos_ - begin));
   }
 
   uint32_t rule_idx(const std::string& name) {
     const auto [it, is_new] = rule_idx_.emplace(name, static_cast<uint32_t>(grammar_.rules.size()));
     if (is_new) grammar_.rules.push_back({name, 0});
-    if (grammar_.rules.size() > kMaxRules)
-      throw Error(ErrorCode::capacity, "a grammar of more than max_rules = {} rules", kMaxRules);
+    if (grammar_.rules.size() > kMaxRules) exceeds("max_rules", kMaxRules);
     return it->second;
   }
 
@@ -161,6 +164,12 @@ class LarkReader {
 
   void read_statement() {
     if (take("%import")) return read_import();
+    if (take("%schema")) {
+      skip_blanks();
+      const std::string name = read_name();
+      documents_[name] = grammar_.add_document(read_json("%schema", kMaxSchemaDepth));
+      return;
+    }
     if (take("%ignore")) {
       in_terminal_ = true;
       ignored_parts_.push_back(read_choice(0));
@@ -184,10 +193,10 @@ class LarkReader {
         import(name, name);
         skip_lines();
       } while (take(","));
-      if (!take(")")) malformed("missing )");
+      if (!take(")")) malformed("a ) is missing");
       return;
     }
-    if (!take(".")) malformed("missing .");
+    if (!take(".")) malformed("a . is missing after common");
     const std::string name = read_name();
     skip_blanks();
     if (!take("->")) return import(name, name);
@@ -205,7 +214,8 @@ class LarkReader {
 
   void define(const std::string& name, ExpressionId body) {
     const uint32_t rule = rule_idx(name);
-    if (!defined_.emplace(name, true).second) malformed("duplicate rule");
+    if (!defined_.insert(name).second)
+      malformed("a second rule \"" + printable(name) + "\"; join the two with |");
     grammar_.rules[rule].body = body;
   }
 
@@ -228,16 +238,16 @@ class LarkReader {
         }
         skip_blanks();
       } while (take(","));
-      if (!take("]")) malformed("missing ]");
+      if (!take("]")) malformed("a ] is missing after the options of a rule");
     }
     skip_blanks();
-    if (!take(":")) malformed("missing :");
+    if (!take(":")) malformed("a : is missing after the name of a rule");
     in_terminal_ = is_terminal_name(name) || lazy || suffix;
     ExpressionId body = read_choice(0);
     if (suffix) body = grammar_.add_group(Expression::Kind::sequence, {body, *suffix});
     define(name, body);
     grammar_.rules[rule_idx(name)].shortest = lazy || suffix;
-    if (lazy || suffix) lazy_[name] = true;
+    if (lazy || suffix) lazy_.insert(name);
   }
 
   ExpressionId read_choice(int nesting) {
@@ -245,10 +255,44 @@ class LarkReader {
       throw Error(ErrorCode::capacity, "a grammar nested deeper than {} levels", kMaxNesting);
     std::vector<ExpressionId> branches;
     do {
-      branches.push_back(read_sequence(nesting));
+      branches.push_back(read_conjunction(nesting));
       skip_in_body(nesting);
     } while (take("|"));
     return grammar_.add_group(Expression::Kind::choice, std::move(branches));
+  }
+
+  // Reads sequences joined by &, which all must match. They are one terminal, so no ignored text comes inside
+  // of them: if the first was read as part of a rule, it is read again.
+  ExpressionId read_conjunction(int nesting) {
+    const size_t begin = pos_;
+    ExpressionId first = read_sequence(nesting);
+    skip_in_body(nesting);
+    if (peek() != '&') return first;
+    const bool was_in_terminal = std::exchange(in_terminal_, true);
+    if (!was_in_terminal) {
+      pos_ = begin;
+      first = read_sequence(nesting);
+      skip_in_body(nesting);
+    }
+    std::vector<ExpressionId> parts = {first};
+    while (take("&")) {
+      parts.push_back(read_sequence(nesting));
+      skip_in_body(nesting);
+    }
+    in_terminal_ = was_in_terminal;
+    return lexeme(grammar_.add_group(Expression::Kind::conjunction, std::move(parts)));
+  }
+
+  // Reads ~ITEM: any text that the item does not match.
+  ExpressionId read_negation(int nesting) {
+    take("~");
+    skip_blanks();
+    const bool was_in_terminal = std::exchange(in_terminal_, true);
+    Expression expression;
+    expression.kind = Expression::Kind::negation;
+    expression.a = read_item(nesting);
+    in_terminal_ = was_in_terminal;
+    return lexeme(grammar_.add(std::move(expression)));
   }
 
   ExpressionId read_sequence(int nesting) {
@@ -256,9 +300,7 @@ class LarkReader {
     for (;;) {
       skip_in_body(nesting);
       const char symbol = peek();
-      if (symbol == '\0' || symbol == '|' || symbol == ')' || symbol == ']' || symbol == '\n' ||
-          symbol == '\r')
-        break;
+      if (symbol == '\0' || std::string_view("|&)]\n\r").find(symbol) != std::string_view::npos) break;
       if (take("->")) {
         skip_blanks();
         read_name();  // an alias of a tree node; no tree is built
@@ -276,10 +318,14 @@ class LarkReader {
     if (symbol == '/') return read_pattern();
     if (symbol == '<') return read_token();
     if (symbol == '%') return read_special();
+    if (symbol == '~') return read_negation(nesting);
     if (take("(")) return read_group(nesting, ")");
     if (take("[")) return grammar_.add_repetition(read_group(nesting, "]"), 0, 1);
-    if (!is_name_char(symbol)) malformed("unexpected character");
+    if (!is_name_char(symbol))
+      malformed("an unexpected character; put a text in quotes and a pattern between slashes");
+    const size_t begin = pos_;
     const std::string name = read_name();
+    first_uses_.emplace(name, begin);
     const ExpressionId rule = reference(rule_idx(name));
     if (peek() == '{' && is_name_char(peek(1)) && (peek(1) < '0' || peek(1) > '9'))
       unsupported("a rule template");
@@ -300,19 +346,19 @@ class LarkReader {
   ExpressionId read_group(int nesting, std::string_view end) {
     const ExpressionId group = read_choice(nesting + 1);
     skip_lines();
-    if (!take(end)) malformed("unclosed bracket");
+    if (!take(end)) malformed("the end of a bracket is missing");
     return group;
   }
 
   std::string read_quoted() {
     const size_t begin = pos_++;
     while (pos_ < text_.size() && peek() != '"') pos_ += peek() == '\\' ? 2 : 1;
-    if (!take("\"")) malformed("unterminated string");
+    if (!take("\"")) malformed("a text without the closing quote");
     std::string inside(text_.substr(begin + 1, pos_ - begin - 2));
     return inside;
   }
 
-  LanguageId text_language(const std::string& inside, bool ignore_case) {
+  LanguageId text_language(size_t begin, const std::string& inside, bool ignore_case) {
     // The quoted text is read as a pattern in which only escapes are special.
     std::string pattern;
     for (size_t i = 0; i < inside.size(); ++i) {
@@ -329,21 +375,22 @@ class LarkReader {
     }
     PatternOptions options;
     options.ignore_case = ignore_case;
-    return parse_pattern(pattern, options, languages_);
+    return within(begin, [&] { return parse_pattern(pattern, options, languages_); });
   }
 
   ExpressionId read_text() {
+    const size_t begin = pos_;
     const std::string inside = read_quoted();
     if (take("..")) {
-      const LanguageId low = text_language(inside, false);
-      const LanguageId high = text_language(read_quoted(), false);
+      const LanguageId low = text_language(begin, inside, false);
+      const LanguageId high = text_language(begin, read_quoted(), false);
       const LanguageEdges from = languages_.edges(low);
       const LanguageEdges to = languages_.edges(high);
-      if (from.size() != 1 || to.size() != 1) malformed("a range must have single characters as ends");
+      if (from.size() != 1 || to.size() != 1) malformed("a range whose ends are not single characters");
       return lexeme(grammar_.add_language(languages_.chars(normalized({{from[0].first, to[0].first}}))));
     }
     const bool ignore_case = take("i");
-    return lexeme(grammar_.add_language(text_language(inside, ignore_case)));
+    return lexeme(grammar_.add_language(text_language(begin, inside, ignore_case)));
   }
 
   ExpressionId read_pattern() {
@@ -355,19 +402,21 @@ class LarkReader {
       pos_ += peek() == '\\' ? 2 : 1;
     }
     const std::string_view pattern = text_.substr(begin, pos_ - begin);
-    if (!take("/")) malformed("unterminated pattern");
+    if (!take("/")) malformed("a pattern without the closing slash");
     PatternOptions options;
     for (; peek() >= 'a' && peek() <= 'z'; ++pos_) {
       if (peek() == 'i') options.ignore_case = true;
       if (peek() == 's') options.dot_all = true;
       if (std::string_view("isu").find(peek()) == std::string_view::npos) unsupported("a flag of a pattern");
     }
-    return lexeme(grammar_.add_language(parse_pattern(pattern, options, languages_)));
+    const LanguageId language =
+        within(begin - 1, [&] { return parse_pattern(pattern, options, languages_); });
+    return lexeme(grammar_.add_language(language));
   }
 
   ExpressionId read_token() {
     const size_t end = text_.find('>', pos_);
-    if (end == std::string_view::npos) malformed("missing >");
+    if (end == std::string_view::npos) malformed("a > is missing");
     const std::string_view name = text_.substr(pos_, end + 1 - pos_);
     pos_ = end + 1;
     TokenSet set;
@@ -410,19 +459,32 @@ class LarkReader {
       }
       if (level == 0) break;
     }
-    if (pos_ >= text_.size()) malformed("unclosed brace");
+    if (pos_ >= text_.size()) malformed("the end of a brace is missing");
     ++pos_;
     return text_.substr(begin, pos_ - begin);
   }
 
+  JsonValue read_json(std::string_view name, size_t max_depth) {
+    const std::string_view text = read_braces();
+    const size_t begin = pos_ - text.size();
+    return within(begin, [&] { return parse_json(text, name, {kMaxSourceBytes, max_depth}); });
+  }
+
+  // Reads a document, or the name of one and a reference into it.
+  ExpressionId read_schema() {
+    skip_lines();
+    if (!is_name_char(peek()))
+      return grammar_.add_schema(grammar_.add_document(read_json("%json", kMaxSchemaDepth)), "");
+    const size_t begin = pos_;
+    const auto document = documents_.find(read_name());
+    if (document == documents_.end()) malformed_at(begin, "no %schema of this name comes before %json");
+    skip_blanks();
+    const bool has_reference = peek() == '"' && peek(1) == '#';
+    return grammar_.add_schema(document->second, has_reference ? read_quoted() : "");
+  }
+
   ExpressionId read_special() {
-    if (take("%json")) {
-      grammar_.schemas.push_back(parse_json(read_braces(), "%json", {kMaxSourceBytes, kMaxSchemaDepth}));
-      Expression expression;
-      expression.kind = Expression::Kind::json;
-      expression.a = static_cast<uint32_t>(grammar_.schemas.size() - 1);
-      return lexeme(grammar_.add(std::move(expression)));
-    }
+    if (take("%json")) return lexeme(read_schema());
     if (take("%regex")) return lexeme(grammar_.add_language(read_substring()));
     if (take("%grammar")) return read_grammar();
     unsupported("the item " + std::string(text_.substr(pos_, text_.find_first_of(" \n{", pos_) - pos_)));
@@ -430,7 +492,7 @@ class LarkReader {
 
   // Reads another whole grammar, in GBNF or Lark notation; its names are separate.
   ExpressionId read_grammar() {
-    const JsonValue source = parse_json(read_braces(), "%grammar", {kMaxSourceBytes, 4});
+    const JsonValue source = read_json("%grammar", 4);
     const JsonValue* const gbnf = source.find("gbnf");
     if (gbnf != nullptr && gbnf->as_string() != nullptr)
       return take_in(parse_gbnf(*gbnf->as_string(), languages_, vocabulary_));
@@ -443,14 +505,14 @@ class LarkReader {
   ExpressionId take_in(Grammar other) {
     for (Rule& rule : other.rules) {
       rule.name = "%" + rule.name;  // no rule can have such a name
-      defined_[rule.name] = true;
+      defined_.insert(rule.name);
     }
     return grammar_.take_in(std::move(other));
   }
 
   // Matches any run of adjacent pieces of a text.
   LanguageId read_substring() {
-    const JsonValue options = parse_json(read_braces(), "%regex");
+    const JsonValue options = read_json("%regex", 64);
     std::vector<LanguageId> pieces;
     const JsonValue* const chunks = options.find("substring_chunks");
     const JsonValue* const chars = options.find("substring_chars");
@@ -480,18 +542,22 @@ class LarkReader {
 
   std::optional<uint32_t> read_count() {
     skip_blanks();
-    std::optional<uint32_t> number;
-    while (peek() >= '0' && peek() <= '9') {
-      number = number.value_or(0) * 10 + static_cast<uint32_t>(text_[pos_++] - '0');
-      if (*number > kMaxRepeat)
-        throw Error(ErrorCode::capacity, "a grammar repeats more than max_repeat = {} times", kMaxRepeat);
-    }
+    const auto number = read_digits(kMaxRepeat);
     skip_blanks();
     return number;
   }
 
+  // Returns whether a count of a repetition follows: ~2 or ~2..3. Any other ~ begins a negated item.
+  bool at_count() const {
+    size_t ahead = 0;
+    while (peek(ahead) == ' ' || peek(ahead) == '\t') ++ahead;
+    if (peek(ahead++) != '~') return false;
+    while (peek(ahead) == ' ' || peek(ahead) == '\t') ++ahead;
+    return peek(ahead) >= '0' && peek(ahead) <= '9';
+  }
+
   ExpressionId repeated(ExpressionId item, std::optional<uint32_t> min, std::optional<uint32_t> max) {
-    if (min && max && *min > *max) malformed("minimum of a repetition exceeds its maximum");
+    if (min && max && *min > *max) malformed("a repetition whose minimum exceeds its maximum");
     return grammar_.add_repetition(item, min.value_or(0), max.value_or(kNoMaximum));
   }
 
@@ -504,32 +570,34 @@ class LarkReader {
         item = grammar_.add_repetition(item, 1, kNoMaximum);
       } else if (take("?")) {
         item = grammar_.add_repetition(item, 0, 1);
-      } else if (take("~")) {
+      } else if (at_count()) {
+        skip_blanks();
+        take("~");
         const auto min = read_count();
         item = repeated(item, min, take("..") ? read_count() : min);
       } else if (peek() == '{') {
         take("{");
         const auto min = read_count();
         item = repeated(item, min, take(",") ? read_count() : min);
-        if (!take("}")) malformed("invalid repetition counts");
+        if (!take("}")) malformed("not the counts of a repetition; write {2}, {2,} or {2,3}");
       } else {
         return item;
       }
     }
   }
 
-  std::string_view text_;
   LanguageStore& languages_;
   const TokenVocabulary& vocabulary_;
   const Place place_;
   Grammar grammar_;
   std::map<std::string, uint32_t> rule_idx_;
-  std::map<std::string, bool> defined_;
-  std::map<std::string, bool> lazy_;
+  std::set<std::string> defined_;
+  std::map<std::string, size_t> first_uses_;  // bytes at which rules are first used
+  std::set<std::string> lazy_;
+  std::map<std::string, uint32_t> documents_;
   std::vector<ExpressionId> ignored_parts_;
   uint32_t ignored_ = 0;
   bool in_terminal_ = false;
-  size_t pos_ = 0;
 };
 
 }  // namespace

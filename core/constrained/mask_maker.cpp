@@ -23,10 +23,11 @@ void set_bit(gsl::span<uint32_t> mask, TokenId id) {
 
 }  // namespace
 
-MaskMaker::MaskMaker(std::shared_ptr<const TokenVocabulary> vocabulary, const ConstraintLimits& limits)
+MaskMaker::MaskMaker(std::shared_ptr<const TokenVocabulary> vocabulary, const ConstraintLimits& limits,
+                     const JsonForm& form)
     : limits_(limits),
       vocabulary_(std::move(vocabulary)),
-      machine_(limits),
+      machine_(limits, form),
       rows_by_depth_(vocabulary_->max_bytes() + size_t{2}) {}
 
 void MaskMaker::build(Grammar grammar) {

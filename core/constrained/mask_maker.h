@@ -21,7 +21,8 @@ namespace quire {
 // exception leaves it as it was, except for states that are complete. Not thread-safe.
 class MaskMaker {
  public:
-  MaskMaker(std::shared_ptr<const TokenVocabulary> vocabulary, const ConstraintLimits& limits);
+  MaskMaker(std::shared_ptr<const TokenVocabulary> vocabulary, const ConstraintLimits& limits,
+            const JsonForm& form);
 
   // Called once, with a grammar over the languages of the machine.
   void build(Grammar grammar);

@@ -3,9 +3,8 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/base/hex.h"
-#include "core/base/utf8.h"
 #include "core/constrained/pattern_chars.h"
+#include "core/constrained/source_reader.h"
 
 namespace quire {
 namespace {
@@ -16,42 +15,21 @@ constexpr uint32_t kMaxRepeat = 10'000'000;
 
 using NodeKind = PatternNode::Kind;
 
-class PatternReader {
+class PatternReader : private SourceReader {
  public:
-  PatternReader(std::string_view text, const PatternOptions& options) : text_(text), options_(options) {}
+  PatternReader(std::string_view text, const PatternOptions& options)
+      : SourceReader("pattern \"" + printable(text) + "\"", text), options_(options) {}
 
   PatternNode read() {
     if (text_.size() > kMaxPatternBytes) {
       throw Error(ErrorCode::capacity, "a pattern of {} bytes, more than {}", text_.size(), kMaxPatternBytes);
     }
     PatternNode node = read_choice(0);
-    if (pos_ != text_.size()) malformed("unmatched )");
+    if (pos_ != text_.size()) malformed("a ) without (; write \\) for the character");
     return node;
   }
 
  private:
-  [[noreturn]] void malformed(std::string_view what) const {
-    throw Error(ErrorCode::format, "pattern \"{}\": {} at byte {}", printable(text_), what, pos_);
-  }
-  [[noreturn]] void unsupported(std::string_view what) const {
-    throw Error(ErrorCode::unsupported, "pattern \"{}\": {} at byte {} is not supported", printable(text_),
-                what, pos_);
-  }
-  bool at_end() const { return pos_ >= text_.size(); }
-  char peek() const { return at_end() ? '\0' : text_[pos_]; }
-  bool take(std::string_view expected) {
-    if (text_.substr(pos_, expected.size()) != expected) return false;
-    pos_ += expected.size();
-    return true;
-  }
-  uint32_t take_char() {
-    if (at_end()) malformed("unexpected end of the pattern");
-    const Utf8Char next = decode_utf8(text_, pos_);
-    if (!next.valid) malformed("invalid UTF-8");
-    pos_ += next.length;
-    return next.code_point;
-  }
-
   PatternNode read_choice(int nesting) {
     if (nesting > kMaxNesting)
       throw Error(ErrorCode::capacity, "a pattern is nested deeper than {} levels", kMaxNesting);
@@ -107,7 +85,7 @@ class PatternReader {
       case '*':
       case '+':
       case '?':
-        malformed("nothing to repeat");
+        malformed("nothing to repeat; write \\ before it for the character");
       default: {
         const uint32_t code = take_char();
         return set_node({{code, code}});
@@ -118,6 +96,7 @@ class PatternReader {
   std::optional<PatternNode> read_group(int nesting) {
     take("(");
     PatternNode node;
+    const PatternOptions outside = options_;
     bool lookahead = false;
     if (take("?")) {
       if (take("=") || take("!")) {
@@ -131,37 +110,39 @@ class PatternReader {
         unsupported("a back-reference");
       } else if (take("P<") || take("<")) {
         while (!at_end() && peek() != '>') ++pos_;
-        if (!take(">")) malformed("unterminated group name");
+        if (!take(">")) malformed("a group name without >");
       } else if (take("(")) {
         unsupported("a conditional group");
-      } else if (!take(":")) {
-        const bool rest_of_group = read_flags();
-        if (!rest_of_group) return std::nullopt;
+      } else if (!take(":") && !read_flags()) {
+        return std::nullopt;
       }
     }
     PatternNode body = read_choice(nesting + 1);
-    if (!take(")")) malformed("missing )");
+    if (!take(")")) malformed("a ) is missing");
+    options_.ignore_case = outside.ignore_case;
+    options_.dot_all = outside.dot_all;
     if (!lookahead) return body;
     node.kind = NodeKind::lookahead;
     node.parts.push_back(std::move(body));
     return node;
   }
 
-  // Reads (?i) and (?s), which apply to the rest of the pattern. Returns true if a group (?i: ...) begins.
+  // Reads the flags of (?i) and (?s), which apply to the rest of the group around them, or of (?i: ...).
+  // Returns true if a group begins.
   bool read_flags() {
     while (!at_end() && peek() != ')' && peek() != ':') {
-      const char flag = text_[pos_++];
+      const char flag = peek();
       if (flag == 'i') {
         options_.ignore_case = true;
       } else if (flag == 's') {
         options_.dot_all = true;
       } else if (flag != 'u') {
-        --pos_;
-        unsupported("a flag of a group");
+        unsupported("a flag of a group other than i, s and u");
       }
+      ++pos_;
     }
-    if (take(":")) unsupported("a flag for one group");
-    if (!take(")")) malformed("missing )");
+    if (take(":")) return true;
+    if (!take(")")) malformed("a ) is missing");
     return false;
   }
 
@@ -195,50 +176,23 @@ class PatternReader {
   bool read_counts(uint32_t& min, uint32_t& max) {
     const size_t begin = pos_;
     if (!take("{")) return false;
-    auto low = read_number();
+    auto low = read_digits(kMaxRepeat);
     auto high = low;
     if (!low && options_.dialect == PatternDialect::python && peek() == ',') low = 0;
     const bool open = low && take(",");
-    if (open) high = read_number();
+    if (open) high = read_digits(kMaxRepeat);
     if (!low || !take("}")) {
       pos_ = begin;
       return false;
     }
     min = *low;
     max = high ? *high : kNoMaximum;
-    if (min > max) malformed("minimum of a repetition exceeds its maximum");
+    if (min > max) malformed("a repetition whose minimum exceeds its maximum");
     return true;
   }
 
-  std::optional<uint32_t> read_number() {
-    std::optional<uint32_t> number;
-    while (!at_end() && peek() >= '0' && peek() <= '9') {
-      number = number.value_or(0) * 10 + static_cast<uint32_t>(text_[pos_++] - '0');
-      if (*number > kMaxRepeat)
-        throw Error(ErrorCode::capacity, "a pattern repeats more than {} times", kMaxRepeat);
-    }
-    return number;
-  }
-
-  uint32_t read_hex(size_t num_digits) {
-    uint32_t value = 0;
-    for (size_t i = 0; i < num_digits; ++i, ++pos_) {
-      const int digit = hex_digit(peek());
-      if (digit < 0) malformed("missing hexadecimal digit");
-      value = value * 16 + static_cast<uint32_t>(digit);
-    }
-    return value;
-  }
-
   uint32_t read_unicode() {
-    if (take("{")) {
-      uint32_t value = 0;
-      while (!take("}")) {
-        value = value * 16 + read_hex(1);
-        if (value > kMaxCodePoint) malformed("a code point above U+10FFFF");
-      }
-      return value;
-    }
+    if (take("{")) return read_braced_hex();
     const uint32_t first = read_hex(4);
     const bool high = first >= 0xD800 && first < 0xDC00;
     if (!high || !take("\\u")) return first;
@@ -250,7 +204,7 @@ class PatternReader {
     std::string_view name;
     if (take("{")) {
       const size_t end = text_.find('}', pos_);
-      if (end == std::string_view::npos) malformed("unterminated property");
+      if (end == std::string_view::npos) malformed("a property without }");
       name = text_.substr(pos_, end - pos_);
       pos_ = end + 1;
     } else {
@@ -311,7 +265,7 @@ class PatternReader {
         (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') || (code >= '1' && code <= '9');
     if (letter) {
       --pos_;
-      malformed("unknown escape");
+      malformed("an unknown escape; a letter or digit needs no \\");
     }
     return code;
   }
@@ -375,7 +329,7 @@ class PatternReader {
     const bool negative = take("^");
     CharSet set;
     for (bool first = true;; first = false) {
-      if (at_end()) malformed("missing ]");
+      if (at_end()) malformed("a ] is missing");
       // "[]" is empty in ECMA 262; in other dialects a leading ] is a character.
       if (peek() == ']' && (!first || options_.dialect == PatternDialect::ecma262)) break;
       const auto low = read_class_item(set);
@@ -392,7 +346,7 @@ class PatternReader {
         set.push_back({'-', '-'});
         continue;
       }
-      if (*high < *low) malformed("reversed character range");
+      if (*high < *low) malformed("a character range whose end is before its begin");
       set.push_back({*low, *high});
     }
     take("]");
@@ -401,9 +355,7 @@ class PatternReader {
     return negative ? complement(set) : set;
   }
 
-  std::string_view text_;
   PatternOptions options_;
-  size_t pos_ = 0;
 };
 
 }  // namespace

@@ -14,16 +14,17 @@ using Kind = Expression::Kind;
 
 }  // namespace
 
-PushDown::PushDown(const ConstraintLimits& limits)
+PushDown::PushDown(const ConstraintLimits& limits, const JsonForm& form)
     : limits_(limits),
       languages_(limits.max_states),
       automaton_(languages_, limits.max_states),
       stacks_(limits.max_items),
-      json_(languages_, automaton_, stacks_) {}
+      json_(languages_, automaton_, stacks_, form) {}
 
 void PushDown::build(Grammar grammar) {
   grammar_ = std::move(grammar);
-  for (const JsonValue& schema : grammar_.schemas) goals_.push_back(json_.add(schema));
+  for (const SchemaPart& schema : grammar_.schemas)
+    goals_.push_back(json_.add(grammar_.documents[schema.document], schema.reference));
   for (const Expression& expression : grammar_.expressions) {
     const bool language = expression.kind == Kind::language;
     starts_.push_back(language ? automaton_.start(expression.a, Spelling::utf8) : ByteAutomaton::kDead);
@@ -158,6 +159,8 @@ void PushDown::expand_expression(const StackNode& node, Closure& closure, std::v
   const Expression& expression = grammar_.expressions[node.a];
   switch (expression.kind) {
     case Kind::nothing:
+    case Kind::conjunction:  // normalization makes languages of these two
+    case Kind::negation:
       return;
     case Kind::empty:
       more.push_back(node.next);

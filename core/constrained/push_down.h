@@ -41,7 +41,7 @@ struct Position {
 // A running grammar. Not thread-safe.
 class PushDown {
  public:
-  explicit PushDown(const ConstraintLimits& limits);
+  PushDown(const ConstraintLimits& limits, const JsonForm& form);
 
   LanguageStore& languages() { return languages_; }
   ByteAutomaton& automaton() { return automaton_; }

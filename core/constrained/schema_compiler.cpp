@@ -117,7 +117,10 @@ class KeywordShapes {
       add(*literal(compiler_.document_.resolve(schema_, *reference->as_string())));
       return result_;
     }
+    const bool members_first = comes_before_combinations("properties");
+    if (members_first) add_members();
     add_combinations();
+    if (!members_first) add_members();
     add_type();
     add_strings();
     add_numbers();
@@ -133,6 +136,16 @@ class KeywordShapes {
 
  private:
   const JsonValue* find(std::string_view keyword) const { return node_.value->find(keyword); }
+  // Decides whether the members of a schema itself come before those of the schemas that it combines.
+  bool comes_before_combinations(std::string_view keyword) const {
+    static constexpr std::string_view kCombinations[] = {"$ref", "allOf", "anyOf", "oneOf", "if"};
+    const auto& keywords = *node_.value->as_object();
+    const auto first = std::find_if(keywords.begin(), keywords.end(), [&](const JsonMember& member) {
+      return member.key == keyword || std::find(std::begin(kCombinations), std::end(kCombinations),
+                                                member.key) != std::end(kCombinations);
+    });
+    return first != keywords.end() && first->key == keyword;
+  }
   bool is_modern() const { return node_.draft >= SchemaDraft::draft2019; }
 
   // Adds one more condition: all must hold or, if negated, at least one must fail.
@@ -302,6 +315,7 @@ class KeywordShapes {
       shape.numbers =
           negative_ ? languages_.all_of({all, languages_.any_of({below, above})})
                     : languages_.any_of({languages_.all_of({all, below, above}), with_exponent(number)});
+      if (is_plain()) shape.numbers = languages_.text(number.text());
     }
     if (value.as_array() != nullptr || value.as_object() != nullptr) {
       return *literal(compiler_.document_.made(schema_of_value(value)));
@@ -363,9 +377,12 @@ class KeywordShapes {
     return one;
   }
 
+  // What a negated schema leaves does not depend on how numbers are written.
+  bool is_plain() const { return compiler_.form_.plain_integers && !negative_; }
+
   // In draft 4, a number with a fraction of zeros is not an integer.
   LanguageId integers() {
-    if (node_.draft == SchemaDraft::draft4) return parse_pattern(kDigitsAlone, {}, languages_);
+    if (node_.draft == SchemaDraft::draft4 || is_plain()) return parse_pattern(kDigitsAlone, {}, languages_);
     return integer_language(languages_);
   }
   LanguageId other_numbers() {
@@ -550,7 +567,6 @@ class KeywordShapes {
   KeyRule name_rule(const std::string& name, GoalId goal) { return {0, compiler_.name_idx(name), goal}; }
 
   void add_objects() {
-    add_members();
     if (const JsonValue* const value = find("required")) add_required(*value);
     if (const JsonValue* const value = find("minProperties")) {
       const uint32_t count = count_of(*value, "minProperties");
@@ -617,8 +633,9 @@ class KeywordShapes {
       std::erase_if(rules,
                     [](const KeyRule& rule) { return rule.name == kNoName && rule.goal == kAnyValue; });
       ObjectTerm term;
+      term.declared = declared_members();
       algebra_.join_rules(term.rules, rules);
-      if (!term.rules.empty()) add_object(std::move(term));
+      if (term != ObjectTerm{}) add_object(std::move(term));
       return;
     }
     for (const KeyRule& rule : rules) {
@@ -627,6 +644,30 @@ class KeywordShapes {
       term.obligations.push_back(rule);
       add_object(std::move(term));
     }
+  }
+
+  // Returns what the keywords of the schema itself say about the order of members and about other members.
+  Declared declared_members() {
+    Declared declared;
+    const JsonValue* const members = find("properties");
+    const JsonValue* const patterns = find("patternProperties");
+    if (compiler_.form_.in_order && members != nullptr) {
+      for (const JsonMember& member : *members->as_object())
+        declared.order.push_back(compiler_.name_idx(member.key));
+    }
+    if (!compiler_.form_.closed) return declared;
+    declared.names = members != nullptr || patterns != nullptr;
+    if (patterns != nullptr) {
+      for (const JsonMember& member : *patterns->as_object())
+        declared.patterns.push_back(pattern(member.key));
+    }
+    const auto allows = [this](std::string_view keyword) {
+      const JsonValue* const value = find(keyword);
+      return value != nullptr && (value->as_bool() == nullptr || *value->as_bool());
+    };
+    declared.others = allows("additionalProperties") || (is_modern() && allows("unevaluatedProperties")) ||
+                      (node_.draft >= SchemaDraft::draft6 && allows("propertyNames"));
+    return declared;
   }
 
   void add_names() {
@@ -686,8 +727,8 @@ class KeywordShapes {
   Shape result_;
 };
 
-SchemaCompiler::SchemaCompiler(const JsonValue& schema, LanguageStore& languages)
-    : document_(schema), languages_(languages), all_numbers_(number_language(languages)) {
+SchemaCompiler::SchemaCompiler(const JsonValue& schema, LanguageStore& languages, const JsonForm& form)
+    : document_(schema), languages_(languages), form_(form), all_numbers_(number_language(languages)) {
   by_literals_.emplace(std::vector<Literal>{}, kAnyValue);
   goals_.emplace_back();
   goals_.push_back({UINT32_MAX});
@@ -732,8 +773,8 @@ GoalId SchemaCompiler::both(GoalId a, GoalId b) {
 }
 
 uint32_t SchemaCompiler::name_idx(const std::string& name) {
-  const auto [it, is_new] = name_idx_.emplace(name, static_cast<uint32_t>(names_.size()));
-  if (is_new) names_.push_back({name, languages_.text(name)});
+  const auto [it, is_new] = names_.idx.emplace(name, static_cast<uint32_t>(names_.all.size()));
+  if (is_new) names_.all.push_back({name, languages_.text(name)});
   return it->second;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/constrained/json_form.h"
 #include "core/constrained/language_store.h"
 #include "core/constrained/schema_document.h"
 #include "core/constrained/schema_shape.h"
@@ -24,14 +25,18 @@ class SchemaCompiler {
   static constexpr size_t kMaxTerms = 4096;
   static constexpr size_t kMaxGoals = 50'000;
 
-  SchemaCompiler(const JsonValue& schema, LanguageStore& languages);
+  SchemaCompiler(const JsonValue& schema, LanguageStore& languages, const JsonForm& form);
 
-  GoalId root() { return goal({2 * document_.root()}); }
+  // Returns the goal of the part of the document that a reference names; empty: the whole one.
+  GoalId root(std::string_view reference) {
+    const SchemaId whole = document_.root();
+    return goal({2 * (reference.empty() ? whole : document_.resolve(whole, reference))});
+  }
   GoalId goal(std::vector<Literal> literals);
   GoalId both(GoalId a, GoalId b);
   const Shape& shape(GoalId goal);
-  const std::string& name(uint32_t idx) const { return names_[idx].text; }
-  LanguageId name_language(uint32_t idx) const { return names_[idx].language; }
+  const std::string& name(uint32_t idx) const { return names_.all[idx].text; }
+  LanguageId name_language(uint32_t idx) const { return names_.all[idx].language; }
   uint32_t name_idx(const std::string& name);
   LanguageStore& languages() { return languages_; }
   LanguageId all_numbers() const { return all_numbers_; }  // all JSON numbers
@@ -47,6 +52,10 @@ class SchemaCompiler {
     std::string text;
     LanguageId language = 0;
   };
+  struct Names {
+    std::vector<Name> all;
+    std::unordered_map<std::string, uint32_t> idx;
+  };
 
   std::shared_ptr<const Shape> literal_shape(Literal literal);
   Shape make_shape(GoalId goal);
@@ -55,6 +64,7 @@ class SchemaCompiler {
 
   SchemaDocument document_;
   LanguageStore& languages_;
+  const JsonForm form_;
   LanguageId all_numbers_;
   std::map<std::vector<Literal>, GoalId> by_literals_;
   std::vector<std::vector<Literal>> goals_;
@@ -63,8 +73,7 @@ class SchemaCompiler {
   std::set<Literal> in_progress_;
   size_t num_cycles_ = 0;        // how often a schema in progress was met again
   std::set<GoalId> unfinished_;  // made while such a schema was in progress; must be made again
-  std::vector<Name> names_;
-  std::unordered_map<std::string, uint32_t> name_idx_;
+  Names names_;
 };
 
 }  // namespace quire

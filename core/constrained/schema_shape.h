@@ -37,10 +37,20 @@ struct Implication {
   auto operator<=>(const Implication&) const = default;
 };
 
+// Which members a schema names, for forms that order or close objects. Empty if the form does neither.
+struct Declared {
+  std::vector<uint32_t> order;       // names, as `properties` has them
+  std::vector<LanguageId> patterns;  // of `patternProperties`
+  bool names = false;                // a schema lists members
+  bool others = false;               // a schema opens the object to other members
+  bool operator==(const Declared&) const = default;
+};
+
 struct ObjectTerm {
   std::vector<KeyRule> rules;        // each matching member must satisfy the goal
   std::vector<KeyRule> obligations;  // at least one member must match and satisfy the goal
   std::vector<Implication> implications;
+  Declared declared;
   uint32_t min = 0;
   uint32_t max = kNoMaximum;
   bool operator==(const ObjectTerm&) const = default;

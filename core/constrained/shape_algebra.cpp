@@ -35,6 +35,16 @@ void merge_sorted(std::vector<T>& into, const std::vector<T>& more) {
   into.erase(std::unique(into.begin(), into.end()), into.end());
 }
 
+// Names keep the place that they have first.
+void join_declared(Declared& into, const Declared& more) {
+  for (const uint32_t name : more.order) {
+    if (std::find(into.order.begin(), into.order.end(), name) == into.order.end()) into.order.push_back(name);
+  }
+  merge_sorted(into.patterns, more.patterns);
+  into.names = into.names || more.names;
+  into.others = into.others || more.others;
+}
+
 }  // namespace
 
 LanguageId number_language(LanguageStore& languages) {
@@ -137,6 +147,7 @@ bool ShapeAlgebra::join(const ObjectTerm& a, const ObjectTerm& b, ObjectTerm& jo
   join_rules(joined.rules, b.rules);
   merge_sorted(joined.obligations, b.obligations);
   merge_sorted(joined.implications, b.implications);
+  join_declared(joined.declared, b.declared);
   joined.min = std::max(a.min, b.min);
   joined.max = std::min(a.max, b.max);
   if (joined.min > joined.max) return false;

@@ -1,5 +1,6 @@
 // Jobs whose text must match a constraint.
 #include <cmath>
+#include <regex>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -77,6 +78,34 @@ TEST_F(ConstrainedJob, MatchesItsSchemaAndEnds) {
     EXPECT_TRUE(is_person(said.text)) << said.text;
     EXPECT_EQ(said.finish_reason, QUIRE_FINISH_STOP_TOKEN) << said.text;
   }
+}
+
+// Without `additionalProperties` a small model would go on naming members.
+TEST_F(ConstrainedJob, DrawsTheFormOfJsonThatItsRequestSets) {
+  const OwnedConstraint open = constrain(model.get(), QUIRE_CONSTRAINT_JSON_SCHEMA, R"({
+      "type": "object", "required": ["tags", "age"], "properties": {
+        "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 2, "maxItems": 2},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150}}})");
+  const auto text_of = [&](uint64_t seed, int32_t space) {
+    const OwnedRequest request = persons(seed);
+    quire_job_request_set_constraint(request.get(), open.get(), nullptr);
+    EXPECT_EQ(quire_job_request_set_json_space(request.get(), space, report.out()), 1) << report.message();
+    const OwnedJob job(quire_job_submit(cache.get(), request.get(), report.out()));
+    EXPECT_TRUE(job) << report.message();
+    const Collected said = collect(job.get());
+    EXPECT_EQ(said.finish_reason, QUIRE_FINISH_STOP_TOKEN) << said.text;
+    return said.text;
+  };
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    const std::string spaced = text_of(seed, QUIRE_JSON_SPACE_SPACED);
+    EXPECT_TRUE(std::regex_match(
+        spaced, std::regex(R"(\{"tags": \["(red|green)", "(red|green)"\], "age": [0-9]{
+      1, 3}
+  })")))
+        << spaced;
+  const std::string compact = text_of(seed, QUIRE_JSON_SPACE_COMPACT);
+  EXPECT_EQ(compact.find(' '), std::string::npos) << compact;
+}
 }
 
 TEST_F(ConstrainedJob, EndsWithoutEndTokensWhenNothingMayFollow) {

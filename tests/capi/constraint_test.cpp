@@ -50,6 +50,15 @@ TEST_F(CapiConstraintTest, EachKindAcceptsOnlyMatchingTexts) {
   }
 }
 
+TEST_F(CapiConstraintTest, MatchersFollowTheMeaningOfASchema) {
+  const OwnedConstraint constraint =
+      make(QUIRE_CONSTRAINT_JSON_SCHEMA, R"({"type": "object", "required": ["b"],
+      "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}})");
+  ASSERT_TRUE(constraint) << report.message();
+  EXPECT_TRUE(lets_through(constraint.get(), R"({"b":1, "c": null, "a": 3.0})"));
+  EXPECT_FALSE(lets_through(constraint.get(), R"({"a": 3})"));
+}
+
 TEST_F(CapiConstraintTest, AnUnsupportedKeywordIsRefusedByName) {
   EXPECT_FALSE(make(QUIRE_CONSTRAINT_JSON_SCHEMA, R"({"unevaluatedItems": false, "contains": {}})"));
   EXPECT_EQ(report.code(), QUIRE_ERROR_UNSUPPORTED);

@@ -3,8 +3,10 @@
  * next so that it will.
  *
  * A constraint is compiled once from its source for the vocabulary of one model, and never changes; any
- * number of threads may use one. A matcher follows one text through a constraint: it computes the tokens
- * that may come next, accepts tokens, and can roll back. Two threads must not use one matcher at once.
+ * number of threads may use one. A matcher accepts all texts that the source allows. A job draws JSON in one
+ * form of them (quire_job_request_set_json_order and the settings after it). A matcher follows one text
+ * through a constraint: it computes the tokens that may come next, accepts tokens, and can roll back. Two
+ * threads must not use one matcher at once.
  *
  * docs/constraints.md lists the supported features of each kind and its limits. An unsupported feature is
  * rejected by name when the constraint is created; it is never silently ignored.

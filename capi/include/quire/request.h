@@ -33,6 +33,15 @@
 #define QUIRE_EVENTS_PAUSE 1    /* the job pauses until events are taken */
 #define QUIRE_EVENTS_END 2      /* the job ends with QUIRE_ERROR_SLOW_READER */
 
+/* Orders of the members of an object. */
+#define QUIRE_JSON_ORDER_SCHEMA 0 /* the order of the schema; members that it does not name come last */
+#define QUIRE_JSON_ORDER_ANY 1
+
+/* White space in JSON. */
+#define QUIRE_JSON_SPACE_SPACED 0  /* one blank after a colon and a comma: {"a": 1, "b": [2, 3]} */
+#define QUIRE_JSON_SPACE_COMPACT 1 /* none */
+#define QUIRE_JSON_SPACE_PRINTED 2 /* as any printer writes it, on one line or indented */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -234,6 +243,33 @@ QUIRE_API int32_t quire_job_request_set_loop_guard(quire_job_request* request, i
  * QUIRE_FINISH_COMPLETED if nothing may follow and no end token is left. NULL, the default, means any text.
  */
 QUIRE_API int32_t quire_job_request_set_constraint(quire_job_request* request, quire_constraint* constraint,
+                                                   quire_error** error);
+
+/*
+ * The form of JSON in constrained text. A schema allows a value in many spellings, also ones that its author
+ * did not think of. Jobs draw the spelling that people mean; each setting allows more. Constraints without
+ * JSON ignore these settings. docs/constraints.md describes them.
+ */
+
+/** Sets the order of the members of an object, one of QUIRE_JSON_ORDER_*. Default: QUIRE_JSON_ORDER_SCHEMA.
+ */
+QUIRE_API int32_t quire_job_request_set_json_order(quire_job_request* request, int32_t json_order,
+                                                   quire_error** error);
+
+/**
+ * Sets whether objects whose schema lists members have no other ones, unless the schema allows them in its
+ * own words, such as `additionalProperties`: 1 or 0. Default: 1. An object that no value would satisfy then
+ * stays open.
+ */
+QUIRE_API int32_t quire_job_request_set_json_closed(quire_job_request* request, int32_t json_closed,
+                                                    quire_error** error);
+
+/** Sets whether integers have neither a fraction of zeros nor an exponent: 1 or 0. Default: 1. */
+QUIRE_API int32_t quire_job_request_set_json_plain_integers(quire_job_request* request,
+                                                            int32_t json_plain_integers, quire_error** error);
+
+/** Sets the white space in JSON, one of QUIRE_JSON_SPACE_*. Default: QUIRE_JSON_SPACE_SPACED. */
+QUIRE_API int32_t quire_job_request_set_json_space(quire_job_request* request, int32_t json_space,
                                                    quire_error** error);
 
 /*

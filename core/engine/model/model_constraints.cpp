@@ -19,8 +19,8 @@ std::shared_ptr<ConstraintCache> ModelConstraints::cache_of(const Model& model) 
 }
 
 std::shared_ptr<const Constraint> ModelConstraints::get(const Model& model, ConstraintKind kind,
-                                                        std::string_view source) {
-  return cache_of(model)->get(kind, source);
+                                                        std::string_view source, const JsonForm& form) {
+  return cache_of(model)->get(kind, source, form);
 }
 
 std::shared_ptr<const TokenVocabulary> ModelConstraints::vocabulary(const Model& model) {

@@ -47,11 +47,12 @@ const Dialect& dialect_of(const LoadedModel& model) {
   return detect_dialect(&chat, &tokenizer);
 }
 
-std::shared_ptr<const Constraint> compile_rules(const LoadedModel& model, const ResponseRules& rules) {
+std::shared_ptr<const Constraint> compile_rules(const LoadedModel& model, const ResponseRules& rules,
+                                                const JsonForm& form) {
   const std::string source = response_grammar(rules, special_tokens_of(model.model->tokenizer()));
   const bool has_format = !rules.format.empty() || rules.tags;
   return replace_parameter(has_format ? "response_format" : "tools", [&] {
-    return model.constraints->get(*model.model, ConstraintKind::lark, source);
+    return model.constraints->get(*model.model, ConstraintKind::lark, source, form);
   });
 }
 

@@ -22,7 +22,8 @@ const Dialect& detect_dialect(const ChatTemplates* chat, const Tokenizer* tokeni
 const Dialect& dialect_of(const LoadedModel& model);
 
 // Compiles the grammar of an answer. Rules that were compiled before come from the model's cache.
-std::shared_ptr<const Constraint> compile_rules(const LoadedModel& model, const ResponseRules& rules);
+std::shared_ptr<const Constraint> compile_rules(const LoadedModel& model, const ResponseRules& rules,
+                                                const JsonForm& form);
 
 // Throws ErrorCode::invalid_argument naming a setting that needs a dialect.
 void refuse_unread(const ResponseSettings& response);

@@ -30,7 +30,7 @@ JobRequest build_request(RequestSpec spec, const LoadedModel& model, const Runti
   if (is_read) job.response = make_reader(spec, model, words);
   check_queue(spec.queue, runtime);
   job.queue = std::move(spec.queue.events);
-  job.constraint = make_constraint(model, spec.constraint, job.response.get());
+  job.constraint = make_constraint(model, spec.constraint, spec.json_form, job.response.get());
   if (is_read) limit_reasoning(model, spec.response.reasoning_budget, job);
   if (spec.heal_prompt) heal_prompt(model, job);
   return job;

@@ -9,9 +9,19 @@
 #include "core/engine/requests/answer_reader.h"
 
 namespace quire {
+namespace {
+
+std::shared_ptr<const Constraint> in_form(const LoadedModel& model,
+                                          const std::shared_ptr<const Constraint>& constraint,
+                                          const JsonForm& form) {
+  if (constraint->form() == form) return constraint;
+  return model.constraints->get(*model.model, constraint->kind(), constraint->source(), form);
+}
+
+}  // namespace
 
 std::shared_ptr<const TokenConstraint> make_constraint(const LoadedModel& model,
-                                                       const ConstraintChoice& choice,
+                                                       const ConstraintChoice& choice, const JsonForm& form,
                                                        const ResponseParser* reader) {
   if (choice.constraint == nullptr) return nullptr;
   if (!model.constraints->suit(*model.model, *choice.constraint)) {
@@ -21,12 +31,14 @@ std::shared_ptr<const TokenConstraint> make_constraint(const LoadedModel& model,
                 printable(choice.model_path, 4096), printable(model.model->path(), 4096))
         .at("constraint");
   }
-  if (choice.rules == nullptr || reader == nullptr || reader->reasoning() == ReasoningStart::closed)
-    return std::make_shared<CompiledConstraint>(choice.constraint);
+  if (choice.rules == nullptr || reader == nullptr || reader->reasoning() == ReasoningStart::closed) {
+    return std::make_shared<CompiledConstraint>(
+        replace_parameter("constraint", [&] { return in_form(model, choice.constraint, form); }));
+  }
   ResponseRules rules = *choice.rules;
   rules.reasoning = reader->reasoning();
-  return replace_parameter("constraint",
-                           [&] { return std::make_shared<CompiledConstraint>(compile_rules(model, rules)); });
+  return replace_parameter(
+      "constraint", [&] { return std::make_shared<CompiledConstraint>(compile_rules(model, rules, form)); });
 }
 
 void heal_prompt(const LoadedModel& model, JobRequest& job) {

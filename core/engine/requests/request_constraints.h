@@ -11,11 +11,11 @@
 
 namespace quire {
 
-// Returns the constraint of a request, or null if it has none. If its rules do not fix how reasoning begins,
-// that is decided by `reader`, which may be null. Throws ErrorCode::invalid_argument if the constraint is for
-// another vocabulary.
+// Returns the constraint of a request, with JSON in the given form, or null if it has none. If its rules do
+// not fix how reasoning begins, that is decided by `reader`, which may be null. Throws
+// ErrorCode::invalid_argument if the constraint is for another vocabulary.
 std::shared_ptr<const TokenConstraint> make_constraint(const LoadedModel& model,
-                                                       const ConstraintChoice& choice,
+                                                       const ConstraintChoice& choice, const JsonForm& form,
                                                        const ResponseParser* reader);
 
 // Removes the last token from the prompt and constrains the new tokens to begin with its text. Does nothing

@@ -64,6 +64,7 @@ struct RequestSpec {
   ResponseSettings response;
   bool heal_prompt = false;
   ConstraintChoice constraint;
+  JsonForm json_form = kDrawnForm;  // of JSON that the constraint describes
   QueueChoice queue;
 };
 

@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "core/base/error.h"
 #include "core/constrained/constraint.h"
 #include "tests/support/json_text.h"
 
@@ -23,8 +25,15 @@ bool accepts(const std::shared_ptr<const Constraint>& constraint, std::string_vi
 // Same check token by token: takes the longest tokens of the vocabulary and tests each against its mask.
 bool accepts_tokens(const std::shared_ptr<const Constraint>& constraint, std::string_view text);
 
+// Expects that compiling a source fails with this code and a message that contains `word`.
+void expect_refusal(ConstraintKind kind, const std::string& source, ErrorCode code, const std::string& word);
+
 // Prints a JSON value as other printers do: with ", " and ": ".
 std::string spaced(const Json& value);
+
+// Returns the paths of the JSON files of a folder of golden schemas, in the order of their names: the
+// committed ones, and all others if they are available.
+std::vector<std::string> json_files(const std::string& folder);
 
 Json read_json_file(const std::string& path);
 

@@ -412,16 +412,6 @@ TEST(Constraint, SpecialTokensHaveNamesAndAreNotText) {
   EXPECT_TRUE(matcher.may_end());
 }
 
-void expect_refusal(ConstraintKind kind, const std::string& source, ErrorCode code, const std::string& word) {
-  try {
-    compile(kind, source);
-    ADD_FAILURE() << source;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-  }
-}
-
 TEST(Constraint, Draft4DoesNotAcceptAFractionOfZerosAsInteger) {
   const auto later = compile(ConstraintKind::json_schema, R"({"type": "integer"})");
   const auto draft4 =

@@ -6,25 +6,11 @@
 
 #include "core/base/error.h"
 #include "tests/core/constrained/constraint_fixture.h"
-#include "tests/support/golden_folders.h"
 
 namespace quire {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Returns the files of a folder of golden schemas: the committed ones, and all others if they are available.
-std::vector<std::string> json_files(const std::string& name) {
-  std::map<std::string, std::string> files;
-  for (const std::string& folder : testing::golden_folders("json_schema")) {
-    for (const auto& entry : fs::directory_iterator(folder + "/" + name)) {
-      if (entry.path().extension() == ".json") files.emplace(entry.path().filename(), entry.path());
-    }
-  }
-  std::vector<std::string> paths;
-  for (const auto& [file, path] : files) paths.push_back(path);
-  return paths;
-}
 
 struct Tally {
   int right = 0;

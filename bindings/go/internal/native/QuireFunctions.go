@@ -140,6 +140,11 @@ const (
 	QUIRE_EVENTS_COALESCE int32 = 0
 	QUIRE_EVENTS_PAUSE int32 = 1
 	QUIRE_EVENTS_END int32 = 2
+	QUIRE_JSON_ORDER_SCHEMA int32 = 0
+	QUIRE_JSON_ORDER_ANY int32 = 1
+	QUIRE_JSON_SPACE_SPACED int32 = 0
+	QUIRE_JSON_SPACE_COMPACT int32 = 1
+	QUIRE_JSON_SPACE_PRINTED int32 = 2
 	QUIRE_RESPONSE_NONE int32 = 0
 	QUIRE_RESPONSE_TEXT int32 = 1
 	QUIRE_RESPONSE_REASONING int32 = 2
@@ -340,6 +345,10 @@ type functions struct {
 	Quire_job_request_set_guidance_scale func(JobRequestHandle, float64, *ErrorHandle) int32
 	Quire_job_request_set_heal_prompt func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_ignore_eos func(JobRequestHandle, int32, *ErrorHandle) int32
+	Quire_job_request_set_json_closed func(JobRequestHandle, int32, *ErrorHandle) int32
+	Quire_job_request_set_json_order func(JobRequestHandle, int32, *ErrorHandle) int32
+	Quire_job_request_set_json_plain_integers func(JobRequestHandle, int32, *ErrorHandle) int32
+	Quire_job_request_set_json_space func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_kind func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_log_probs func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_logit_biases func(JobRequestHandle, *int32, uint, float64, *ErrorHandle) int32
@@ -1293,6 +1302,22 @@ func Quire_job_request_set_heal_prompt(request JobRequestHandle, healPrompt int3
 
 func Quire_job_request_set_ignore_eos(request JobRequestHandle, ignoreEos int32, error *ErrorHandle) int32 {
 	return quire().Quire_job_request_set_ignore_eos(request, ignoreEos, error)
+}
+
+func Quire_job_request_set_json_closed(request JobRequestHandle, jsonClosed int32, error *ErrorHandle) int32 {
+	return quire().Quire_job_request_set_json_closed(request, jsonClosed, error)
+}
+
+func Quire_job_request_set_json_order(request JobRequestHandle, jsonOrder int32, error *ErrorHandle) int32 {
+	return quire().Quire_job_request_set_json_order(request, jsonOrder, error)
+}
+
+func Quire_job_request_set_json_plain_integers(request JobRequestHandle, jsonPlainIntegers int32, error *ErrorHandle) int32 {
+	return quire().Quire_job_request_set_json_plain_integers(request, jsonPlainIntegers, error)
+}
+
+func Quire_job_request_set_json_space(request JobRequestHandle, jsonSpace int32, error *ErrorHandle) int32 {
+	return quire().Quire_job_request_set_json_space(request, jsonSpace, error)
 }
 
 func Quire_job_request_set_kind(request JobRequestHandle, kind int32, error *ErrorHandle) int32 {

@@ -514,6 +514,10 @@ extern int _wrap_quire_job_request_set_guidance_scale_native_75d2147792a4b276(ui
 extern int _wrap_quire_job_request_set_ignore_eos_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_loop_guard_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_set_constraint_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_json_order_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_json_closed_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_json_plain_integers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_json_space_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_sampling_of_model_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_random_seed_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
@@ -2652,6 +2656,11 @@ const QUIRE_POOLING_LAST int32 = 1
 const QUIRE_EVENTS_COALESCE int32 = 0
 const QUIRE_EVENTS_PAUSE int32 = 1
 const QUIRE_EVENTS_END int32 = 2
+const QUIRE_JSON_ORDER_SCHEMA int32 = 0
+const QUIRE_JSON_ORDER_ANY int32 = 1
+const QUIRE_JSON_SPACE_SPACED int32 = 0
+const QUIRE_JSON_SPACE_COMPACT int32 = 1
+const QUIRE_JSON_SPACE_PRINTED int32 = 2
 func Quire_job_request_create(arg1 *ErrorHandle) (_swig_ret JobRequestHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
@@ -2985,6 +2994,46 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	swig_r = (int32)(C._wrap_quire_job_request_set_constraint_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_json_order(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_json_order_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_json_closed(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_json_closed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_json_plain_integers(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_json_plain_integers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_json_space(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_json_space_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 

@@ -3424,6 +3424,74 @@ int _wrap_quire_job_request_set_constraint_native_75d2147792a4b276(quire_job_req
 }
 
 
+int _wrap_quire_job_request_set_json_order_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_json_order(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_json_closed_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_json_closed(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_json_plain_integers_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_json_plain_integers(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_json_space_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_json_space(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;

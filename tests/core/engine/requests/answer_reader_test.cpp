@@ -66,7 +66,7 @@ TEST_F(AnswerReader, CompilesTheSameRulesOnce) {
   const ResponseRules rules = parse_response_rules(
       R"({"dialect": "hermes", "tools": [{"type": "function", "function": {"name": "weather"}}]})",
       dialect_of(model));
-  EXPECT_EQ(compile_rules(model, rules), compile_rules(model, rules));
+  EXPECT_EQ(compile_rules(model, rules, kDrawnForm), compile_rules(model, rules, kDrawnForm));
 }
 
 }  // namespace

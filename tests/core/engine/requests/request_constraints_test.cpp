@@ -20,7 +20,8 @@ class RequestConstraints : public EngineRequestTest {
   RequestSpec constrained(ConstraintKind kind, const std::string& source) const {
     RequestSpec spec = greedy("Once upon a time", 80);
     spec.job.ignore_end_tokens = false;
-    spec.constraint = {model.constraints->get(*model.model, kind, source), model.model->path(), nullptr};
+    spec.constraint = {model.constraints->get(*model.model, kind, source, kDrawnForm), model.model->path(),
+                       nullptr};
     return spec;
   }
 };
@@ -66,7 +67,7 @@ TEST_F(RequestConstraints, RulesFollowTheReasoningOfThePrompt) {
   ASSERT_FALSE(rules->reasoning.has_value());
   RequestSpec spec = greedy("Why?", 8);
   spec.response.dialect = "hermes";
-  spec.constraint = {compile_rules(model, *rules), model.model->path(), rules};
+  spec.constraint = {compile_rules(model, *rules, kDrawnForm), model.model->path(), rules};
   const std::string closed = run(spec).text;
   EXPECT_TRUE(closed.front() == '{' || closed.rfind("<think>", 0) == 0) << closed;
   spec.prompt = {text_part("Why? <think>")};
