@@ -4,7 +4,6 @@
 
 #include "core/base/white_space.h"
 #include "core/response/json_span.h"
-#include "core/response/value_types.h"
 
 namespace quire {
 namespace {
@@ -53,24 +52,8 @@ std::vector<Element> elements_of(std::string_view text, std::string_view open) {
   return elements;
 }
 
-// Returns the schema of a list's items or of an object's member, also from anyOf and oneOf; null if there is
-// none.
-const JsonValue* part_schema(const JsonValue* schema, std::string_view name, bool is_list) {
-  if (schema == nullptr) return nullptr;
-  const JsonValue* parts = schema->find(is_list ? "items" : "properties");
-  if (parts != nullptr) return is_list ? parts : parts->find(name);
-  for (const char* key : {"anyOf", "oneOf"}) {
-    const JsonValue* options = schema->find(key);
-    if (options == nullptr || options->as_array() == nullptr) continue;
-    for (const JsonValue& option : *options->as_array()) {
-      const JsonValue* found = option.find(is_list ? "items" : "properties");
-      if (found != nullptr) return is_list ? found : found->find(name);
-    }
-  }
-  return nullptr;
-}
-
-std::string json_within(std::string_view text, std::string_view open, const JsonValue* schema, size_t depth) {
+std::string json_within(std::string_view text, std::string_view open, const SchemaInDocument& schema,
+                        size_t depth) {
   const ValueTypes types = types_of(schema);
   const std::vector<Element> elements =
       depth < kMaxDepth && types.has(ValueTypes::kArray | ValueTypes::kObject) ? elements_of(text, open)
@@ -93,14 +76,15 @@ std::string json_within(std::string_view text, std::string_view open, const Json
       append_json_text(json, element.name);
       json += "\": ";
     }
-    json += json_within(element.text, open, part_schema(schema, element.name, is_list), depth + 1);
+    json +=
+        json_within(element.text, open, is_list ? schema.items() : schema.member(element.name), depth + 1);
   }
   return json += is_list ? ']' : '}';
 }
 
 }  // namespace
 
-std::string json_of_elements(std::string_view text, std::string_view open, const JsonValue* schema) {
+std::string json_of_elements(std::string_view text, std::string_view open, const SchemaInDocument& schema) {
   return json_within(text, open, schema, 0);
 }
 

@@ -4,12 +4,12 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/json.h"
+#include "core/response/value_types.h"
 
 namespace quire {
 
-// Each element is OPEN name>...OPEN/name>, where OPEN ends with '<'. If the schema (null if unknown) allows
-// neither lists nor objects, the text is one plain value.
-std::string json_of_elements(std::string_view text, std::string_view open, const JsonValue* schema);
+// Each element is OPEN name>...OPEN/name>, where OPEN ends with '<'. If the schema allows neither lists nor
+// objects, the text is one plain value.
+std::string json_of_elements(std::string_view text, std::string_view open, const SchemaInDocument& schema);
 
 }  // namespace quire

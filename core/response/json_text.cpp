@@ -72,4 +72,12 @@ std::string pattern_of_text(std::string_view text) {
   return pattern;
 }
 
+void avoid(std::string& pattern, std::string_view text) {
+  if (!text.empty()) pattern += (pattern.empty() ? "" : "|") + pattern_of_text(text);
+}
+
+std::string text_without(const std::string& pattern) {
+  return pattern.empty() ? "/.*/s" : fmt::format("/((?!{}).)*/s", pattern);
+}
+
 }  // namespace quire

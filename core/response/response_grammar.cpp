@@ -5,82 +5,33 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/response/argument_grammar.h"
 #include "core/response/json_text.h"
 
 namespace quire {
 namespace {
 
 constexpr std::string_view kSpace = "/\\n{0,2}/";
-constexpr std::string_view kAnyText = "/.*/s";
 // The beginning of an object in text that may be a call.
 constexpr std::string_view kObjectPattern =
     "\\{[ \\t\\r\\n]*\"(name|arguments|parameters|type|id|tool_name|tool_call_id)\"";
-
-bool is_one_of(std::string_view key, std::initializer_list<std::string_view> keys) {
-  for (const std::string_view each : keys) {
-    if (key == each) return true;
-  }
-  return false;
-}
-
-struct Property {
-  std::string name;
-  JsonValue schema;
-  bool required = false;
-};
-
-// Returns the properties of a tool in the order of its schema; each includes the definitions of the schema.
-std::vector<Property> properties_of(const ToolSet::Tool& tool) {
-  std::vector<Property> properties;
-  const JsonValue* members = tool.parameters.find("properties");
-  if (members != nullptr && members->as_object() != nullptr) {
-    for (const JsonMember& member : *members->as_object()) {
-      properties.push_back({member.key, member.value.copy(), false});
-    }
-  }
-  for (const char* key : {"$defs", "definitions"}) {
-    const JsonValue* definitions = tool.parameters.find(key);
-    if (definitions == nullptr) continue;
-    for (Property& property : properties) {
-      if (property.schema.as_object() == nullptr || property.schema.find(key) != nullptr) continue;
-      property.schema = property.schema.copy_with(key, definitions->copy());
-    }
-  }
-  const JsonValue* required = tool.parameters.find("required");
-  if (required == nullptr || required->as_array() == nullptr) return properties;
-  for (const JsonValue& name : *required->as_array()) {
-    if (name.as_string() == nullptr) continue;
-    const auto same = [&](const Property& property) { return property.name == *name.as_string(); };
-    const auto found = std::find_if(properties.begin(), properties.end(), same);
-    if (found != properties.end()) {
-      found->required = true;
-    } else {
-      properties.push_back({*name.as_string(), JsonValue(JsonValue::Object{}), true});
-    }
-  }
-  return properties;
-}
-
-std::string schema_text(const JsonValue& schema) {
-  return schema.as_object() == nullptr ? "%json {}" : "%json " + json_text(schema);
-}
 
 // Returns the schema of a tool's arguments as one object.
 std::string object_schema(const ToolSet::Tool& tool) {
   const JsonValue& schema = tool.parameters;
   if (schema.as_object() == nullptr) return "%json {\"type\": \"object\"}";
-  if (schema.find("type") != nullptr) return schema_text(schema);
-  return schema_text(schema.copy_with("type", JsonValue(std::string("object"))));
+  if (schema.find("type") != nullptr) return "%json " + json_text(schema);
+  return "%json " + json_text(schema.copy_with("type", JsonValue(std::string("object"))));
 }
 
 class GrammarWriter {
  public:
   GrammarWriter(const ResponseRules& rules, const SpecialTokens& special)
-      : rules_(rules), dialect_(*rules.dialect), special_(special) {}
+      : rules_(rules), dialect_(*rules.dialect), special_(special), values_(dialect_) {}
 
   std::string write() {
     const std::string body = answer();
-    return fmt::format("start: {}\n{}", body, source_);
+    return fmt::format("{}start: {}\n{}", values_.documents(), body, source_);
   }
 
  private:
@@ -121,18 +72,10 @@ class GrammarWriter {
     return parts.empty() ? "\"\"" : parts.substr(0, parts.size() - 1);
   }
 
-  // Excludes a mark in its spelling as text, even if it is a special token: both read the same.
-  static void avoid(std::string& pattern, std::string_view words) {
-    if (!words.empty()) pattern += (pattern.empty() ? "" : "|") + pattern_of_text(words);
-  }
   template <typename List>
   void avoid_all(std::string& pattern, const List& marks) {
     for (const std::string_view words : marks) avoid(pattern, words);
   }
-  static std::string text_without(const std::string& pattern) {
-    return pattern.empty() ? std::string(kAnyText) : fmt::format("/((?!{}).)*/s", pattern);
-  }
-
   void avoid_calls(std::string& pattern) {
     for (const CallForm& each : dialect_.forms) {
       avoid(pattern, each.tagged.begin);
@@ -303,7 +246,7 @@ class GrammarWriter {
     if (form().arguments == ArgumentSyntax::loose) return separated(tool, ":", ",") + " \"}\"";
     std::string body = "/\\n?/";
     for (const Property& property : properties_of(tool)) {
-      const std::string written = add_rule(parameter(property) + " /\\n?/");
+      const std::string written = add_rule(parameter(tool, property) + " /\\n?/");
       body += " " + written + (property.required ? "" : "?");
     }
     return body;
@@ -323,7 +266,7 @@ class GrammarWriter {
       const Property& property = properties[i];
       check_key(property.name);
       const std::string value =
-          add_rule(lark_text(property.name + std::string(assign)) + " " + loose_value(property));
+          add_rule(lark_text(property.name + std::string(assign)) + " " + loose_value(tool, property));
       const std::string skip_first = property.required ? "" : " | " + first;
       const std::string skip_rest = property.required ? "" : " | " + rest;
       first = add_rule(fmt::format("{} {}{}", value, rest, skip_first));
@@ -343,20 +286,23 @@ class GrammarWriter {
     }
   }
 
-  std::string loose_value(const Property& property) {
+  std::string loose_value(const ToolSet::Tool& tool, const Property& property) {
     const std::string_view quote = parameter_syntax().begin;
     const bool quoted = form().arguments == ArgumentSyntax::loose && !quote.empty();
-    if (!quoted || !types_of(&property.schema).only_text() || !is_simple(property.schema)) {
-      return schema_text(property.schema);
+    if (!quoted || !types_of(property.schema).only_text() ||
+        !ArgumentValues::is_simple(property.schema.target())) {
+      return values_.json_value(tool, property);
     }
-    return fmt::format("{0} {1} {0}", mark(quote), text_value(property, quote));
+    return fmt::format(
+        "{0} {1} {0}", mark(quote),
+        values_.text_value(property.schema, {property.name, types_of(property.schema), quote}));
   }
 
   const ParameterSyntax& parameter_syntax() const { return form().tagged.parameter; }
 
-  std::string parameter(const Property& property) {
+  std::string parameter(const ToolSet::Tool& tool, const Property& property) {
     const ParameterSyntax& syntax = parameter_syntax();
-    const ValueTypes types = types_of(&property.schema);
+    const ValueTypes types = types_of(property.schema);
     std::string end(syntax.value_end);
     if (const size_t pos = end.find(kKeyPlaceholder); pos != std::string::npos)
       end.replace(pos, 1, property.name);
@@ -367,11 +313,13 @@ class GrammarWriter {
     if (syntax.lines) before += "\n";
     std::string value;
     if (types.only_text()) {
-      value = text_value(property, end);
+      value = values_.text_value(property.schema, {property.name, types, end});
     } else if (hinted || !types.has(ValueTypes::kString)) {
-      value = schema_text(property.schema);
+      value = values_.json_value(tool, property);
     } else {
-      value = mixed_value(property, end);
+      std::string texts;
+      values_.add_texts(property.schema, {property.name, types, end}, texts);
+      value = fmt::format("({}{})", texts, values_.json_value_without_strings(tool, property));
     }
     const std::string after = (syntax.lines ? "\n" : "") + end;
     return fmt::format("{} {} {}", mark(before), value, mark(after));
@@ -386,58 +334,10 @@ class GrammarWriter {
     return types.has(ValueTypes::kNumber) ? "number" : "boolean";
   }
 
-  // Returns whether the schema has only types, enum, const and annotations.
-  static bool is_simple(const JsonValue& schema) {
-    if (schema.as_object() == nullptr) return true;
-    for (const JsonMember& member : *schema.as_object()) {
-      if (!is_one_of(member.key, {"type", "description", "title", "default", "examples", "nullable", "format",
-                                  "enum", "const", "$defs", "definitions"})) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  // Writes an unquoted string that ends at `end`.
-  std::string text_value(const Property& property, std::string_view end) {
-    if (!is_simple(property.schema)) {
-      throw Error(
-          ErrorCode::unsupported,
-          "tools: the dialect {} writes \"{}\" without quotes; for such strings only type, enum and const "
-          "are supported",
-          dialect_.name, property.name)
-          .at("tools");
-    }
-    std::string words;
-    const JsonValue* one = property.schema.find("const");
-    const JsonValue* several = property.schema.find("enum");
-    const auto add_word = [&](const JsonValue& word) {
-      if (const std::string* text = word.as_string())
-        words += (words.empty() ? "" : " | ") + lark_text(*text);
-    };
-    if (one != nullptr) add_word(*one);
-    if (one == nullptr && several != nullptr && several->as_array() != nullptr) {
-      for (const JsonValue& word : *several->as_array()) add_word(word);
-    }
-    if (!words.empty()) return "(" + words + ")";
-    std::string avoided;
-    avoid(avoided, end);
-    avoid(avoided, "<![CDATA[");
-    return text_without(avoided);
-  }
-
-  // Writes an unquoted string or another JSON value.
-  std::string mixed_value(const Property& property, std::string_view end) {
-    const bool free = is_simple(property.schema) && property.schema.find("enum") == nullptr &&
-                      property.schema.find("const") == nullptr;
-    const std::string text = free ? text_value(property, end) + " | " : "";
-    const std::string schema = property.schema.as_object() == nullptr ? "{}" : json_text(property.schema);
-    return fmt::format("({}%json {{\"allOf\": [{}, {{\"not\": {{\"type\": \"string\"}}}}]}})", text, schema);
-  }
-
   const ResponseRules& rules_;
   const Dialect& dialect_;
   const SpecialTokens& special_;
+  ArgumentValues values_;
   std::string source_;
   size_t num_rules_ = 0;
 };

@@ -53,8 +53,13 @@ void read_choice(const JsonView& request, ResponseRules& rules) {
   }
 }
 
+// References in the schema begin at its own root, so it is not put into another one.
 std::string schema_format(const JsonView& schema) {
-  return "%json {\"allOf\": [" + json_text(schema.raw()) + "]}";
+  if (const bool* const accepts = schema.raw().as_bool())
+    return *accepts ? "%json {}" : "%json {\"not\": {}}";
+  if (!schema.is_object())
+    throw Error(ErrorCode::format, "{} must be a schema: an object, true or false", schema.where());
+  return "%json " + json_text(schema.raw());
 }
 
 // Returns the format in Lark notation; empty for any text.

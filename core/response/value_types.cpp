@@ -56,17 +56,27 @@ void narrow(ValueTypes& types, uint8_t bits) {
   types.known = true;
 }
 
-ValueTypes types_within(const JsonValue& schema, size_t depth) {
+ValueTypes types_within(SchemaInDocument at, size_t depth) {
   ValueTypes types;
-  if (schema.as_object() == nullptr || depth == kMaxAlternativeDepth) return types;
+  at = at.target();
+  if (at.schema == nullptr || at.schema->as_object() == nullptr || depth == kMaxAlternativeDepth)
+    return types;
+  const JsonValue& schema = *at.schema;
   if (const JsonValue* type = schema.find("type")) narrow(types, union_of(*type, bits_named));
   if (const JsonValue* values = schema.find("enum")) narrow(types, union_of(*values, bits_of_value));
   if (const JsonValue* value = schema.find("const")) narrow(types, bits_of_value(*value));
+  const auto bits_of_part = [&](const JsonValue& part) {
+    return types_within({&part, at.document}, depth + 1).bits;
+  };
   for (const char* key : {"anyOf", "oneOf"}) {
-    const JsonValue* parts = schema.find(key);
-    if (parts == nullptr) continue;
-    narrow(types,
-           union_of(*parts, [&](const JsonValue& part) { return types_within(part, depth + 1).bits; }));
+    if (const JsonValue* parts = schema.find(key)) narrow(types, union_of(*parts, bits_of_part));
+  }
+  const JsonValue* all = schema.find("allOf");
+  if (all != nullptr && all->as_array() != nullptr) {
+    for (const JsonValue& part : *all->as_array()) {
+      const uint8_t bits = bits_of_part(part);
+      if (bits != ValueTypes::kAny) narrow(types, bits);
+    }
   }
   const JsonValue* nullable = schema.find("nullable");
   if (types.known && nullable != nullptr && nullable->as_bool() != nullptr && *nullable->as_bool()) {
@@ -106,8 +116,8 @@ std::string quoted(std::string_view text) {
 
 }  // namespace
 
-ValueTypes types_of(const JsonValue* schema) {
-  return schema == nullptr ? ValueTypes{} : types_within(*schema, 0);
+ValueTypes types_of(const SchemaInDocument& schema) {
+  return types_within(schema, 0);
 }
 
 ToolSet ToolSet::parse(std::string_view json) {
@@ -151,11 +161,10 @@ const ToolSet::Tool* ToolSet::find(std::string_view name) const {
   return nullptr;
 }
 
-const JsonValue* ToolSet::argument_schema(std::string_view name, std::string_view argument) const {
+SchemaInDocument ToolSet::argument_schema(std::string_view name, std::string_view argument) const {
   const Tool* tool = find(name);
-  if (tool == nullptr) return nullptr;
-  const JsonValue* properties = tool->parameters.find("properties");
-  return properties == nullptr ? nullptr : properties->find(argument);
+  if (tool == nullptr) return {};
+  return SchemaInDocument{&tool->parameters, &tool->parameters}.member(argument);
 }
 
 std::string json_of_plain(std::string_view text, const PlainValue& value) {

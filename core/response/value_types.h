@@ -29,8 +29,24 @@ struct ValueTypes {
   bool has(uint8_t type) const { return (bits & type) != 0; }
 };
 
-// Returns the types that a schema allows by its own keywords; a reference allows all types.
-ValueTypes types_of(const JsonValue* schema);
+// A schema and the document that its references are resolved in. Both may be null.
+struct SchemaInDocument {
+  const JsonValue* schema = nullptr;
+  const JsonValue* document = nullptr;
+
+  // Follows references to a place in the document, as long as the schema has no other condition. A reference
+  // that leads nowhere is not followed.
+  SchemaInDocument target() const;
+  // Returns the schema of a member of an object, or of a list's items; null if it has none. Looks into anyOf
+  // and oneOf.
+  SchemaInDocument member(std::string_view name) const;
+  SchemaInDocument items() const;
+  // Returns the value of a keyword.
+  SchemaInDocument part(std::string_view keyword) const;
+};
+
+// Returns the types that a schema allows by its own keywords; an unknown reference allows all types.
+ValueTypes types_of(const SchemaInDocument& schema);
 
 class ToolSet {
  public:
@@ -50,7 +66,7 @@ class ToolSet {
   const std::vector<Tool>& tools() const { return *tools_; }
   const Tool* find(std::string_view name) const;
   // Returns the schema of an argument; null if unknown.
-  const JsonValue* argument_schema(std::string_view name, std::string_view argument) const;
+  SchemaInDocument argument_schema(std::string_view name, std::string_view argument) const;
 
  private:
   std::shared_ptr<const std::vector<Tool>> tools_;  // shared by copies
