@@ -35,6 +35,17 @@ func grammarKind(source string) quire.ConstraintKind {
 	return quire.ConstraintLark
 }
 
+// constraintField returns the field that the constraint of an answer comes from.
+func constraintField(g *server.Generation) string {
+	if g.Grammar != "" {
+		return "grammar"
+	}
+	if isText(g.ResponseFormat) {
+		return "tools"
+	}
+	return "response_format"
+}
+
 // checkFormat rejects a response format that the library would misread.
 func checkFormat(text json.RawMessage) error {
 	if text == nil {

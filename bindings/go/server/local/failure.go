@@ -45,7 +45,7 @@ var fields = map[string]string{"temperature": "temperature", "top_p": "top_p", "
 	"max_new_tokens": "max_tokens", "ignore_eos": "ignore_eos", "top_log_probs": "top_logprobs", "priority": "priority",
 	"reasoning_budget": "reasoning_budget", "messages": "messages", "chat_template": "messages", "tools": "tools",
 	"template_arguments": "chat_template_kwargs", "tool_choice": "tool_choice", "response_format": "response_format",
-	"grammar": "grammar"}
+	"grammar": "grammar", "banned_texts": "banned_texts"}
 
 // field returns the field of a request that an error of the library is about; `otherwise` if clients cannot set its
 // parameter.
@@ -68,11 +68,31 @@ func refusal(param string, err error) error {
 		quire.TooLarge:
 		return invalid(field(failed, param), "%s", failed.Message)
 	}
-	return jobFailure(param, err)
+	return jobFailure(origin{prompt: param}, err)
 }
 
-// jobFailure converts the reason why a job was refused or failed. `prompt` is the field that contained its prompt.
-func jobFailure(prompt string, err error) error {
+// origin has the fields of a request that contained the prompt of its job and the constraint of its answer.
+type origin struct {
+	prompt, constraint string
+}
+
+// field returns the field that an error of a job is about; "" if clients cannot set its parameter.
+func (o origin) field(failed *quire.Error) string {
+	switch failed.Parameter {
+	case "prompt":
+		return o.prompt
+	case "constraint":
+		return o.constraint
+	}
+	return field(failed, "")
+}
+
+// outgrown has the parameters whose settings can exceed a limit while the job runs. The same request would fail again,
+// while other errors of capacity pass as other jobs end.
+var outgrown = map[string]bool{"constraint": true, "banned_texts": true}
+
+// jobFailure converts the reason why a job was refused or failed.
+func jobFailure(from origin, err error) error {
 	var failed *quire.Error
 	if !errors.As(err, &failed) {
 		return err
@@ -80,15 +100,14 @@ func jobFailure(prompt string, err error) error {
 	if failed.Parameter == "messages" { // they, or what the chat template makes of them
 		return invalid("messages", "%s", failed.Message)
 	}
-	otherwise := ""
-	if failed.Parameter == "prompt" {
-		otherwise = prompt
+	if failed.Code == quire.Capacity && outgrown[failed.Parameter] {
+		return invalid(from.field(failed), "%s", failed.Message)
 	}
 	switch failed.Code {
 	case quire.InvalidArgument, quire.Unsupported, quire.Encoding, quire.Format:
-		return invalid(field(failed, otherwise), "%s", failed.Message)
+		return invalid(from.field(failed), "%s", failed.Message)
 	case quire.TooLarge:
-		failure := invalid(field(failed, prompt), "%s", failed.Message)
+		failure := invalid(field(failed, from.prompt), "%s", failed.Message)
 		failure.Code = "context_length_exceeded"
 		return failure
 	case quire.Capacity, quire.Quota:

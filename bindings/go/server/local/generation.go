@@ -23,23 +23,24 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 		defer constraint.Close()
 		request.Constraint = constraint
 	}
-	s := &stream{model: m, promptField: promptField(&g.Prompt), topLogProbs: request.TopLogProbs}
+	from := origin{prompt: promptField(&g.Prompt), constraint: constraintField(g)}
+	s := &stream{model: m, origin: from, topLogProbs: request.TopLogProbs}
 	if request.ResponseDialect != "" {
 		s.answer = &answer{callsAsText: !wantsCalls(g)}
 	}
 	if s.job, err = m.cache.Submit(request); err != nil {
-		return nil, m.failed(promptField(&g.Prompt), err)
+		return nil, m.failed(from, err)
 	}
 	return s, nil
 }
 
 // failed converts an error like jobFailure, and unloads a model whose device is lost.
-func (m *model) failed(prompt string, err error) error {
+func (m *model) failed(from origin, err error) error {
 	var failure *quire.Error
 	if asError(err, &failure) && failure.Code == quire.DeviceLost {
 		m.engine.unloadLost(m)
 	}
-	return jobFailure(prompt, err)
+	return jobFailure(from, err)
 }
 
 // PromptTokens returns the prompt tokens of a generation.

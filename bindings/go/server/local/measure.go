@@ -45,7 +45,7 @@ func (m *model) measure(ctx context.Context, kind quire.JobKind, input *server.P
 	schedule(&request, s)
 	job, err := m.cache.Submit(request)
 	if err != nil {
-		return nil, server.Usage{}, m.failed(promptField(input), err)
+		return nil, server.Usage{}, m.failed(origin{prompt: promptField(input)}, err)
 	}
 	defer job.Close()
 	event, err := job.Next(ctx)
@@ -53,7 +53,7 @@ func (m *model) measure(ctx context.Context, kind quire.JobKind, input *server.P
 		event, err = job.Next(ctx)
 	}
 	if err != nil {
-		return nil, server.Usage{}, m.failed(promptField(input), err)
+		return nil, server.Usage{}, m.failed(origin{prompt: promptField(input)}, err)
 	}
 	usage := usageOf(event.Usage.PromptTokens, event.Usage.CachedTokens, 0)
 	return tokens, usage, read(job)

@@ -12,7 +12,7 @@ import (
 // stream converts the events of one job to pieces of an answer. Next and Result are for one goroutine.
 type stream struct {
 	model       *model
-	promptField string // of the request
+	origin      origin // of its errors
 	job         *quire.Job
 	answer      *answer // nil if everything is text
 	topLogProbs int
@@ -37,7 +37,7 @@ func (s *stream) Next(ctx context.Context) (server.Piece, error) {
 			if ctx.Err() != nil {
 				return server.Piece{}, ctx.Err()
 			}
-			return server.Piece{}, s.model.failed(s.promptField, err)
+			return server.Piece{}, s.model.failed(s.origin, err)
 		}
 		if err := s.take(&event); err != nil {
 			return server.Piece{}, err

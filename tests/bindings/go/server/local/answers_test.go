@@ -331,3 +331,22 @@ func TestAnAnswerFollowsItsFormat(t *testing.T) {
 		}
 	}
 }
+
+// A text that is too deep for its constraint would be too deep again: the request is at fault, not the load.
+func TestAnAnswerThatOutgrowsItsConstraintIsTheFaultOfTheRequest(t *testing.T) {
+	f := start(t, nil)
+	for field, value := range map[string]string{
+		"grammar":         `"root ::= \"(\" root \")\""`,
+		"response_format": `{"type":"gbnf","grammar":"root ::= \"(\" root \")\""}`,
+	} {
+		response, text := f.send("/v1/chat/completions", `{"model":"story","messages":[{"role":"user","content":"Go"}],
+			"max_tokens":400,"`+field+`":`+value+`}`)
+		var failure struct {
+			Error struct{ Param, Message string }
+		}
+		if err := json.Unmarshal(text, &failure); err != nil || response.StatusCode != http.StatusBadRequest ||
+			failure.Error.Param != field || !strings.Contains(failure.Error.Message, "max_depth") {
+			t.Errorf("%s: %d %s", field, response.StatusCode, text)
+		}
+	}
+}
