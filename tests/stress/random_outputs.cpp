@@ -1,10 +1,10 @@
-// Random texts of constraints: random_outputs FOLDER COUNT SEED < SOURCES. FOLDER has tokenizer.json and
-// tokenizer_config.json. Each line of SOURCES is {"kind", "source", "words"}. For each source, COUNT texts
-// are drawn under its masks: random logits for a random number of tokens, and then words that lead to the
-// end. "words" has texts of the source: "pieces" for any position, and for a schema "keys" and "values" in
-// groups, those that lead to the end first. Prints a line {"source": index, "text", "ended"} for each text,
-// or {"source", "refused"} for a source that is not supported. random_outputs.py checks the output with
-// independent checkers.
+// Random texts of constraints: random_outputs FOLDER COUNT SEED FORM < SOURCES. FOLDER has tokenizer.json and
+// tokenizer_config.json. FORM is the form of JSON: any or drawn, as jobs draw it. Each line of SOURCES is
+// {"kind", "source", "words"}. For each source, COUNT texts are drawn under its masks: random logits for a
+// random number of tokens, and then words that lead to the end. "words" has texts of the source: "pieces" for
+// any position, and for a schema "keys" and "values" in groups, those that lead to the end first. Prints a
+// line {"source": index, "text", "ended"} for each text, or {"source", "refused"} for a source that is not
+// supported. random_outputs.py checks the output with independent checkers.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -210,11 +210,11 @@ void print(const Json& line) {
 }
 
 void draw_all(const Json& source, size_t source_idx, int count, uint64_t seed,
-              const std::shared_ptr<const TokenVocabulary>& vocabulary) {
+              const std::shared_ptr<const TokenVocabulary>& vocabulary, const JsonForm& form) {
   std::shared_ptr<const Constraint> constraint;
   try {
-    constraint =
-        Constraint::compile(kind_of(source["kind"]), source["source"].get<std::string>(), vocabulary);
+    constraint = Constraint::compile(kind_of(source["kind"]), source["source"].get<std::string>(), vocabulary,
+                                     {}, form);
   } catch (const Error& error) {
     return print({{"source", source_idx}, {"refused", error.what()}});
   }
@@ -231,7 +231,7 @@ void draw_all(const Json& source, size_t source_idx, int count, uint64_t seed,
   }
 }
 
-int run(const std::filesystem::path& folder, int count, uint64_t seed) {
+int run(const std::filesystem::path& folder, int count, uint64_t seed, const JsonForm& form) {
   const std::string json = testing::file_text(folder / "tokenizer.json");
   const std::string config = testing::file_text(folder / "tokenizer_config.json");
   const auto tokenizer = Tokenizer::load({json, config, {}, {}});
@@ -240,7 +240,7 @@ int run(const std::filesystem::path& folder, int count, uint64_t seed) {
     throw Error(ErrorCode::format, "{}: it names no end token", folder.string());
   size_t source_idx = 0;
   for (std::string line; std::getline(std::cin, line); ++source_idx) {
-    draw_all(Json::parse(line), source_idx, count, seed, vocabulary);
+    draw_all(Json::parse(line), source_idx, count, seed, vocabulary, form);
   }
   return 0;
 }
@@ -249,12 +249,14 @@ int run(const std::filesystem::path& folder, int count, uint64_t seed) {
 }  // namespace quire
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: random_outputs FOLDER COUNT SEED < SOURCES\n");
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: random_outputs FOLDER COUNT SEED any|drawn < SOURCES\n");
     return 2;
   }
   try {
-    return quire::run(argv[1], std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10));
+    const bool is_drawn = std::string_view(argv[4]) == "drawn";
+    return quire::run(argv[1], std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10),
+                      is_drawn ? quire::kDrawnForm : quire::JsonForm{});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "random_outputs: %s\n", error.what());
     return 1;

@@ -3,6 +3,9 @@
 
     pip install jsonschema==4.26.0 regress==2026.9.1 regex==2026.11.19 lark==1.3.1 llguidance==1.9.1 xgrammar==0.2.8
     python3 tests/stress/random_outputs.py build/release/bin/random_outputs [--texts 130000] [--seed 1] [--tokenizer FOLDER]
+        [--form any] [--schemas 500]
+
+JSON is drawn in the form of jobs or, with --form any, in every spelling. --schemas adds random schemas (random_schemas.py).
 
 Schemas and the arguments of tools are checked by jsonschema, with decimal numbers in place of floating point and with ECMA
 262 patterns by regress. Regular expressions are checked by re, texts with characters newer than Python's Unicode by regex.
@@ -34,6 +37,8 @@ import llguidance.gbnf_to_lark
 import regex
 import regress
 import xgrammar
+
+import random_schemas
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GOLDEN = os.path.join(ROOT, "..", "shared", "golden")
@@ -76,8 +81,12 @@ def calls_schema(tools):
     return {"type": "array", "items": {"anyOf": calls}, "minItems": 1, "maxItems": 3}
 
 
-def words_of(kind, source):
+def words_of(kind, source, form):
     """Returns words that lead a text of a source to its end."""
+    if kind == "schema" and form == "drawn":
+        words = words_of(kind, source, "any")
+        spaced = [[re.sub(r"^,", ", ", word) + (" " if word.endswith(":") else "") for word in group] for group in words["keys"]]
+        return {**words, "keys": spaced}
     if kind == "regex":
         return {"pieces": [pieces_of(source)]}
     if kind != "schema":
@@ -341,12 +350,16 @@ def main():
     options.add_argument("--texts", type=int, default=130_000)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--tokenizer", default=TOKENIZER)
+    options.add_argument("--form", choices=["any", "drawn"], default="drawn")
+    options.add_argument("--schemas", type=int, default=0, help="number of random schemas")
     options.add_argument("--only", default="", help="sources whose name has this")
     chosen = options.parse_args()
-    found = [each for each in sources() if chosen.only in each[0]]
-    given = "".join(json.dumps({"kind": kind, "source": source, "words": words_of(kind, source)}) + "\n" for _, kind, source in found)
+    made = enumerate(random_schemas.random_schemas(chosen.schemas, chosen.seed))
+    found = [each for each in [*sources(), *((f"random {number}", "schema", json.dumps(schema)) for number, schema in made)]
+             if chosen.only in each[0]]
+    given = "".join(json.dumps({"kind": kind, "source": source, "words": words_of(kind, source, chosen.form)}) + "\n" for _, kind, source in found)
     each = -(-chosen.texts // len(found))
-    drawn = subprocess.run([chosen.program, chosen.tokenizer, str(each), str(chosen.seed)], input=given, check=True,
+    drawn = subprocess.run([chosen.program, chosen.tokenizer, str(each), str(chosen.seed), chosen.form], input=given, check=True,
                            capture_output=True, text=True).stdout
     by_source = collections.defaultdict(list)
     for line in map(json.loads, drawn.splitlines()):
