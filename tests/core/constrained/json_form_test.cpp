@@ -3,7 +3,6 @@
 #include "core/constrained/json_form.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <random>
 
@@ -14,8 +13,6 @@
 
 namespace quire {
 namespace {
-
-namespace fs = std::filesystem;
 
 const std::shared_ptr<const TokenVocabulary>& test_vocabulary() {
   static const auto* const made = new std::shared_ptr<const TokenVocabulary>(small_vocabulary());
