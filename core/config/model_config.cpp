@@ -11,15 +11,14 @@ namespace {
 
 constexpr JsonLimits kConfigLimits = {.max_bytes = 4U << 20, .max_depth = 32, .python_numbers = true};
 
-// Returns the row for the text part of a multimodal checkpoint, found by its model_type; null if there is
-// none.
-const ArchitectureSpec* find_text_part(const ConfigFields& fields) {
+// Returns the model_type of the text part of a multimodal checkpoint; nothing if there is none.
+std::optional<JsonView> find_text_type(const ConfigFields& fields) {
   for (const std::string_view part : {"text_config", "llm_config"}) {
     const auto text = fields.find(part);
-    const auto type = text ? text->find("model_type") : std::nullopt;
-    if (type) return find_architecture_by_model_type(type->as_string());
+    auto type = text ? text->find("model_type") : std::nullopt;
+    if (type) return type;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 // Returns the entry of `architectures`; nothing if the list is absent or empty.
@@ -45,12 +44,16 @@ const ArchitectureSpec& read_architecture(const ConfigFields& fields) {
     const ArchitectureSpec* by_type = find_architecture_by_model_type(model_type->as_string());
     if (by_type && (!listed || is_class_of(*by_type, name))) spec = by_type;
   }
-  if (!spec) spec = find_text_part(fields);
+  const auto text_type = find_text_type(fields);
+  if (!spec && text_type) spec = find_architecture_by_model_type(text_type->as_string());
   if (spec) return *spec;
+  const std::string text_part =
+      text_type ? fmt::format(", nor is {} \"{}\"", text_type->where(), printable(text_type->as_string()))
+                : std::string();
   const std::string description = describe_unsupported(name);
   throw Error(ErrorCode::unsupported,
-              "{}: the architecture \"{}\" is not supported{}{}; docs/formats.md lists all", named.where(),
-              printable(name), description.empty() ? "" : ": ", description);
+              "{}: the architecture \"{}\" is not supported{}{}{}; docs/formats.md lists all", named.where(),
+              printable(name), text_part, description.empty() ? "" : ": ", description);
 }
 
 ModelSpec read_model(const ConfigFields& fields, const ArchitectureSpec& row, ModelConfig& config) {

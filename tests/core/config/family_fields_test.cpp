@@ -123,10 +123,9 @@ TEST(FamilyFields, TheHeadOfApertusMayBeShorterThanItsEmbedding) {
   });
 }
 
-const Json kCohereMoe = {{"num_hidden_layers", 6},
-                         {"first_k_dense_replace", 2},
-                         {"prefix_dense_intermediate_size", 128},
-                         {"num_shared_experts", 2}};
+const Json kCohereMoe = {
+    {"num_hidden_layers", 6}, {"first_k_dense_replace", 2}, {"prefix_dense_intermediate_size", 128},
+    {"num_experts", 8},       {"num_experts_per_tok", 2},   {"num_shared_experts", 2}};
 
 TEST(FamilyFields, DenseLayersOfCohereHavePatternsAndSizesOfTheirOwn) {
   const ModelConfig config = family("Cohere2MoeForCausalLM", kCohereMoe);
