@@ -44,10 +44,11 @@ const ArchitectureSpec* const kRows[] = {
     &kGraniteSwa,   &kGraniteMoeSwa, &kHyperClovaX,
     &kMiniCpm3,     &kHyV3,          &kAxK1,
     &kYoutu,        &kApertus1p5,    &kCohere2Moe,
-    &kAfmoe,        &kMuseGlimmer,   &kGptJ,
-    &kGptNeo,       &kOpt,           &kFalcon,
-    &kBloom,        &kMpt,           &kPersimmon,
-    &kInternLm3,    &kJais2,         &kExaone,
+    &kAfmoe,        &kLaguna,        &kMuseGlimmer,
+    &kGptJ,         &kGptNeo,        &kOpt,
+    &kFalcon,       &kBloom,         &kMpt,
+    &kPersimmon,    &kInternLm3,     &kJais2,
+    &kExaone,
 };
 
 // Families with recurrent state in their layers; recognized, but not supported yet.

@@ -113,9 +113,11 @@ struct DifferentialPart {
   float epsilon = 1e-5f;
 };
 
-// Gate of attention's result, before its output matrix: sigmoid(projection(input)), one for each element.
+// Gate of attention's result, before its output matrix: a function of projection(input). The projection has
+// an output for each element, or with softplus for each of several consecutive elements, such as a head.
 struct OutputGatePart {
   MatrixPart projection;
+  bool is_softplus = false;  // false: sigmoid
 };
 
 // Attention of one layer.

@@ -8,6 +8,8 @@ namespace quire {
 using kernels::Scratch;
 
 void build(const OutputGatePart& part, LayerBuilder& builder, OutputGateLayer& layer) {
+  layer.num_gates = part.projection.num_out;
+  layer.is_softplus = part.is_softplus;
   builder.request(layer.projection, {part.projection});
 }
 
@@ -25,12 +27,20 @@ void OutputGateLayer::project(const ForwardPass& pass, const void* input) const 
 }
 
 void OutputGateLayer::apply(const ForwardPass& pass, int32_t columns) const {
+  const float* gates = pass.workspace.at(Scratch::other);
   kernels::RowOpParams params;
-  params.op = kernels::RowOp::sigmoid_multiply;
   params.target = pass.workspace.attention;
   params.target_is_activation = true;
-  params.a = pass.workspace.at(Scratch::other);
-  params.columns = columns;
+  if (is_softplus) {
+    params.op = kernels::RowOp::softplus_by_row;
+    params.b = gates;
+    params.rows = pass.num_tokens() * num_gates;
+    params.columns = columns / num_gates;
+  } else {
+    params.op = kernels::RowOp::sigmoid_multiply;
+    params.a = gates;
+    params.columns = columns;
+  }
   run_row_op(pass, params);
 }
 

@@ -1,4 +1,4 @@
-// Gate of attention's result: each element is multiplied by the sigmoid of a projection of the layer's input.
+// Gate of attention's result: elements are multiplied by a function of a projection of the layer's input.
 #pragma once
 
 #include "core/layers/forward_pass.h"
@@ -11,7 +11,9 @@ class LayerBuilder;
 
 // With several shards each of them computes the whole gate.
 struct OutputGateLayer {
-  PreparedWeight projection;  // [hidden, results of all shards]
+  PreparedWeight projection;  // [hidden, gates]
+  int32_t num_gates = 0;
+  bool is_softplus = false;
 
   // Computes the gate before attention, which may overwrite `input`.
   void project(const ForwardPass& pass, const void* input) const;

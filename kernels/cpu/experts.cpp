@@ -76,13 +76,18 @@ void route_sparse_mixer(const RouteParams& params, const float* logits, int32_t*
   }
 }
 
+float capped(float logit, float softcap) {
+  return softcap > 0.0f ? softcap * std::tanh(logit / softcap) : logit;
+}
+
 void score_experts(const RouteParams& params, const float* logits, float* scores) {
   const int32_t count = params.num_experts;
   switch (params.score) {
     case RouterScore::softmax:
       return apply_softmax(logits, count, scores);
     case RouterScore::sigmoid:
-      for (int32_t e = 0; e < count; ++e) scores[e] = 1.0f / (1.0f + std::exp(-logits[e]));
+      for (int32_t e = 0; e < count; ++e)
+        scores[e] = 1.0f / (1.0f + std::exp(-capped(logits[e], params.softcap)));
       return;
     default:
       std::copy_n(logits, count, scores);

@@ -22,6 +22,10 @@ float sigmoid(float x) {
   return 1.0f / (1.0f + std::exp(-x));
 }
 
+float softplus(float x) {
+  return std::max(x, 0.0f) + std::log1p(std::exp(-std::fabs(x)));
+}
+
 float root_mean_square(const float* x, size_t count) {
   double sum = 0.0;
   for (size_t c = 0; c < count; ++c) sum += double{x[c]} * double{x[c]};
@@ -59,6 +63,8 @@ void run_row(const RowOpParams& p, size_t row, float* target, const float* a) {
       return each(target, columns, [&](size_t c, float x) { return x + columns_of_all[c]; });
     case RowOp::sigmoid_multiply:
       return each(target, columns, [&](size_t c, float x) { return x * sigmoid(a[c]); });
+    case RowOp::softplus_by_row:
+      return each(target, columns, [&](size_t, float x) { return x * softplus(b); });
     case RowOp::scale_columns:
       return each(target, columns, [&](size_t c, float x) { return x * columns_of_all[c]; });
     case RowOp::match_size:

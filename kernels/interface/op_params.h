@@ -251,6 +251,7 @@ struct IndexerSpec {
 };
 
 // Rotates the queries and keys of the indexer, stores its keys, and returns the best positions of each token.
+// Of equal scores the earliest position is better; 0 and -0 are equal.
 struct SelectKeysParams : IndexerSpec {
   float* query = nullptr;          // in/out [T, num_heads * head_dim]
   float* key = nullptr;            // in/out [T, head_dim]
@@ -283,6 +284,7 @@ enum class RowOp : uint8_t {
   add_by_row,        // target += a * b, b one number per row
   add_columns,       // target = target + a, a [columns]
   sigmoid_multiply,  // target = target * sigmoid(a)
+  softplus_by_row,   // target = target * ln(1 + exp(b)), b one number per row
   scale_columns,     // target = target * a, a [columns]
   match_size,        // target = target * rms(a) / rms(target), per row
   tanh_rows,         // target = tanh(target * factor)

@@ -141,6 +141,7 @@ struct RouterSpec {
   float least_sum = 0.0f;     // lower bound of the sum that they are divided by
   float scale = 1.0f;         // multiplies the weights
   float jitter = 0.0f;        // sparse_mixer: how near
+  float softcap = 0.0f;       // sigmoid: logits become c * tanh(logit / c); 0: off
   bool scales_input = false;  // the weight multiplies an expert's input, not its output
 };
 

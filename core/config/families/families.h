@@ -40,7 +40,7 @@ extern const ArchitectureSpec kErnie45, kErnie45Moe, kHunYuanDense, kHunYuanMoe,
 extern const ArchitectureSpec kExaone, kExaone4, kExaoneMoe;
 extern const ArchitectureSpec kApertus, kApertus1p5, kBitNet, kNanoChat, kDiffLlama, kJetMoe, kDbrx;
 extern const ArchitectureSpec kDeepseekV2, kDeepseekV3, kDeepseekV32, kAxK1, kYoutu;
-extern const ArchitectureSpec kAfmoe, kMuseGlimmer;
+extern const ArchitectureSpec kAfmoe, kLaguna, kMuseGlimmer;
 extern const ArchitectureSpec kDots1, kSolarOpen, kMiMoV2Flash, kMiniMaxM2, kLlama4;
 
 }  // namespace quire::families

@@ -188,6 +188,10 @@ __host__ __device__ constexpr int route_floats(int num_experts) {
   return 3 * num_experts;
 }
 
+__device__ __forceinline__ float capped(float logit, float softcap) {
+  return softcap > 0.0f ? softcap * tanhf(logit / softcap) : logit;
+}
+
 // Chooses among up to 32 * kEach experts, whose logits are at the beginning of `logits`.
 template <int kEach>
 __device__ __forceinline__ void route_row(const RouteParams& p, int row, float* logits, int lane) {
@@ -197,7 +201,7 @@ __device__ __forceinline__ void route_row(const RouteParams& p, int row, float* 
   const RouteRow work = {p, logits, scores, choice, p.experts + at, p.weights + at, lane};
   if (p.score == RouterScore::softmax) apply_softmax(logits, p.num_experts, scores, lane);
   for (int e = lane; e < p.num_experts; e += 32) {
-    if (p.score == RouterScore::sigmoid) scores[e] = 1.0f / (1.0f + expf(-logits[e]));
+    if (p.score == RouterScore::sigmoid) scores[e] = 1.0f / (1.0f + expf(-capped(logits[e], p.softcap)));
     if (p.score == RouterScore::softmax_of_chosen || p.score == RouterScore::sparse_mixer)
       scores[e] = logits[e];
     choice[e] = scores[e] + (p.choice_bias != nullptr ? p.choice_bias[e] : 0.0f);

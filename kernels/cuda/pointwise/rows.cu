@@ -15,6 +15,10 @@ __device__ __forceinline__ float sigmoid(float x) {
   return 1.0f / (1.0f + expf(-x));
 }
 
+__device__ __forceinline__ float softplus(float x) {
+  return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
+}
+
 // Row of f32 or of f16.
 template <bool kHalf>
 struct Row {
@@ -73,6 +77,8 @@ __global__ void __launch_bounds__(kThreads) row_op_kernel(const __grid_constant_
       return each([&](int c, float x) { return x + of_all[c]; });
     case RowOp::sigmoid_multiply:
       return each([&](int c, float x) { return x * sigmoid(a[c]); });
+    case RowOp::softplus_by_row:
+      return each([&](int, float x) { return x * softplus(b); });
     case RowOp::scale_columns:
       return each([&](int c, float x) { return x * of_all[c]; });
     case RowOp::match_size: {

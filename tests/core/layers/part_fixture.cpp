@@ -115,9 +115,11 @@ AttentionPart gated_attention() {
   return part;
 }
 
-// Returns a model whose gated attention has a norm after it.
-ModelSpec model_with_gate() {
-  ModelSpec model = model_of(gated_attention(), mlp(""));
+// Returns a model whose attention has a gate for each head and a norm after it.
+ModelSpec model_with_gated_heads() {
+  AttentionPart part = attention();
+  part.gate = OutputGatePart{matrix("o_gate", kHidden, kHeads), true};
+  ModelSpec model = model_of(part, mlp(""));
   model.layers.front().attention_post_norm = norm("post_norm");
   return model;
 }
@@ -211,7 +213,7 @@ std::vector<PartCase> part_cases() {
       {"sum_norms", model_with_sum_norms(), "norms without weights, norms after a block"},
       {"differential", model_of(differential_attention(), mlp("")), "differential attention"},
       {"gated", model_of(gated_attention(), mlp("")), ""},
-      {"gated_and_normed", model_with_gate(), "norms after a block"},
+      {"gated_heads", model_with_gated_heads(), "norms after a block"},
       {"experts", model_of(attention(), experts_with_all()), "experts"},
       {"mlp_and_experts", model_of(attention(), both), "experts"},
       {"streams", model_with_streams(),

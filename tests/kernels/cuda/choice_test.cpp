@@ -41,7 +41,10 @@ Choice plain_choice(const RouterSpec& spec, const std::vector<float>& logits, co
   std::vector<float> scores = logits;
   if (spec.score == RouterScore::softmax) scores = softmax_of(logits);
   if (spec.score == RouterScore::sigmoid)
-    for (float& v : scores) v = 1.0f / (1.0f + std::exp(-v));
+    for (float& v : scores) {
+      const float logit = spec.softcap > 0.0f ? spec.softcap * std::tanh(v / spec.softcap) : v;
+      v = 1.0f / (1.0f + std::exp(-logit));
+    }
   std::vector<float> choice = scores;
   for (size_t e = 0; e < choice.size() && !bias.empty(); ++e) choice[e] += bias[e];
   if (spec.num_groups > 1) {
@@ -205,6 +208,8 @@ TEST_F(ChoiceTest, EveryRouterMatchesThePlainImplementation) {
       spec.normalised = true;
       spec.least_sum = 1e-20f;
       spec.scale = 2.5f;
+      check_route(spec, true, false);
+      spec.softcap = 2.0f;
       check_route(spec, true, false);
     }
   }
