@@ -35,7 +35,8 @@ extern const ArchitectureSpec kGranite, kGraniteMoe, kGraniteMoeShared, kGranite
 extern const ArchitectureSpec kHyperClovaX;
 extern const ArchitectureSpec kGpt2, kGptBigCode, kGptNeoX, kGptOss, kStarcoder2;
 extern const ArchitectureSpec kGptJ, kGptNeo, kOpt, kFalcon, kBloom, kMpt, kPersimmon;
-extern const ArchitectureSpec kStableLm, kNemotron, kOrion, kInternLm2, kInternLm3, kMiniCpm, kMiniCpm3, kJais2;
+extern const ArchitectureSpec kStableLm, kNemotron, kOrion, kInternLm2, kInternLm3, kMiniCpm, kMiniCpm3,
+    kJais2;
 extern const ArchitectureSpec kErnie45, kErnie45Moe, kHunYuanDense, kHunYuanMoe, kHyV3;
 extern const ArchitectureSpec kExaone, kExaone4, kExaoneMoe;
 extern const ArchitectureSpec kApertus, kApertus1p5, kBitNet, kNanoChat, kDiffLlama, kJetMoe, kDbrx;
