@@ -136,4 +136,8 @@ struct Dialect {
   MessageSyntax messages = {};
 };
 
+inline bool has_reasoning(const Dialect& dialect) {
+  return !dialect.reasoning.opens.empty() || !dialect.messages.write_reasoning.empty();
+}
+
 }  // namespace quire

@@ -2,16 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "core/base/utf8.h"
+#include "core/base/white_space.h"
+
 namespace quire {
 namespace {
 
 bool is_plain(char byte) {
   return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
          byte == '-' || byte == '+' || byte == '.';
-}
-
-bool is_space(char byte) {
-  return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
 }
 
 void append_byte(std::string& out, char byte) {
@@ -37,36 +36,25 @@ void append_byte(std::string& out, char byte) {
 
 }  // namespace
 
-JsonSpan::Step JsonSpan::take_in_string(char byte, std::string& out) {
-  append_byte(out, byte);
-  if (escaped_) {
-    escaped_ = false;
-  } else if (byte == '\\') {
-    escaped_ = true;
-  } else if (byte == '"') {
-    in_string_ = false;
-    if (depth_ == 0) return Step::last;
+bool JsonSpan::take(char byte) {
+  if (in_string_) {
+    in_string_ = escaped_ || byte != '"';
+    escaped_ = !escaped_ && byte == '\\';
+    return true;
   }
-  return Step::taken;
-}
-
-JsonSpan::Step JsonSpan::take(char byte, std::string& out) {
-  if (in_string_) return take_in_string(byte, out);
-  const bool opens = byte == '{' || byte == '[';
-  if (depth_ == 0 && begun_ && !is_plain(byte)) return Step::refused;
-  if (opens) {
+  if (depth_ == 0 && begun_ && !is_plain(byte)) return false;
+  if (byte == '{' || byte == '[') {
     ++depth_;
   } else if (byte == '}' || byte == ']') {
-    if (depth_ == 0) return Step::refused;
+    if (depth_ == 0) return false;
     --depth_;
   } else if (byte == '"') {
     in_string_ = true;
   } else if (!is_plain(byte) && (depth_ == 0 || !(is_space(byte) || byte == ',' || byte == ':'))) {
-    return Step::refused;
+    return false;
   }
   begun_ = true;
-  out += byte;
-  return !opens && (byte == '}' || byte == ']') && depth_ == 0 ? Step::last : Step::taken;
+  return true;
 }
 
 void append_json_text(std::string& out, std::string_view bytes) {
@@ -78,6 +66,19 @@ void append_json_text(std::string& out, std::string_view bytes) {
       append_byte(out, byte);
     }
   }
+}
+
+void append_utf8_json(std::string& out, std::string_view bytes, std::string& cut) {
+  const std::string joined = cut.empty() ? std::string() : cut + std::string(bytes);
+  const std::string_view text = cut.empty() ? bytes : joined;
+  size_t pos = 0;
+  while (pos < text.size()) {
+    const Utf8Char character = decode_utf8(text, pos);
+    if (character.incomplete) break;
+    out += character.valid ? text.substr(pos, character.length) : std::string_view("\xEF\xBF\xBD");
+    pos += character.length;
+  }
+  cut = std::string(text.substr(pos));
 }
 
 }  // namespace quire

@@ -1,5 +1,4 @@
-// Reads one JSON value byte by byte: finds its end, and escapes characters in strings that strict parsers
-// refuse.
+// Strings of JSON: follows a value to find out what is inside of its strings, and escapes text.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +7,14 @@
 
 namespace quire {
 
+// Follows one JSON value byte by byte.
 class JsonSpan {
  public:
-  enum class Step {
-    taken,   // the byte is part of the value
-    last,    // the byte is the last one of the value
-    refused  // the byte is not part of the value, which has ended (if unquoted) or is malformed
-  };
-
-  // Reads one byte and appends its JSON form to `out`.
-  Step take(char byte, std::string& out);
+  // Returns false if the byte cannot be part of the value.
+  bool take(char byte);
   bool in_string() const { return in_string_; }
 
  private:
-  Step take_in_string(char byte, std::string& out);
-
   size_t depth_ = 0;
   bool in_string_ = false;
   bool escaped_ = false;
@@ -31,5 +23,9 @@ class JsonSpan {
 
 // Appends `bytes`, escaped for the inside of a JSON string.
 void append_json_text(std::string& out, std::string_view bytes);
+
+// Appends JSON with U+FFFD in place of bytes that are not UTF-8. An incomplete character at the end is kept
+// in `cut`, which goes before the bytes of the next call.
+void append_utf8_json(std::string& out, std::string_view bytes, std::string& cut);
 
 }  // namespace quire

@@ -35,6 +35,11 @@ class MarkSet {
              mark.words.substr(0, text.size()) == text;
     });
   }
+  // Returns whether the rest of the text, which ends here, is an incomplete mark.
+  bool is_cut(std::string_view text) const {
+    return std::any_of(marks_.begin(), marks_.end(),
+                       [&](const Mark& mark) { return is_cut(text, mark.meaning); });
+  }
   Found find(std::string_view text, MoreToCome more) const {
     Found found;
     for (const auto& [words, meaning] : marks_) {

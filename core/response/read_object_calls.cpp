@@ -3,35 +3,48 @@
 
 #include "core/base/error.h"
 #include "core/base/white_space.h"
+#include "core/response/json_span.h"
+#include "core/response/loose_reader.h"
 #include "core/response/response_parser.h"
 
 namespace quire {
 namespace {
 
-// Returns the text of a JSON string; other text is returned unchanged.
-std::string decoded(std::string_view json) {
+// Returns the text of a JSON string; empty if it is something else.
+std::string decoded(const std::string& json) {
+  std::string text, cut;
+  append_utf8_json(text, json, cut);
   try {
-    const JsonValue value = parse_json(json, "call");
-    if (const std::string* text = value.as_string()) return *text;
+    const JsonValue value = parse_json(text, "call");
+    if (const std::string* string = value.as_string()) return *string;
   } catch (const Error&) {
   }
-  return std::string(json);
+  return "";
 }
 
-bool is_object(std::string_view json) {
-  try {
-    return parse_json(json, "call").as_object() != nullptr;
-  } catch (const Error&) {
-    return false;
+// Returns the object at the beginning of a text as JSON; empty if there is none or text follows it.
+std::string object_of(std::string_view text) {
+  text = trimmed(text);
+  if (text.substr(0, 1) != "{") return "";
+  LooseReader reader(LooseReader::Begin::member, {LooseSyntax::Kind::json, {}, {}});
+  while (!reader.over()) {
+    const size_t num_bytes = reader.advance(text, MoreToCome::no);
+    if (num_bytes == 0) break;
+    text.remove_prefix(num_bytes);
   }
+  return reader.over() && reader.is_sound() && text.empty() ? reader.take_json() : std::string();
 }
 
-// Returns arguments as an object, whether given as an object or as a string that contains one.
-std::string unwrapped(const std::string& json) {
-  if (json == "null") return "{}";
-  if (json.empty() || json.front() != '"') return json;
-  std::string inner = decoded(json);
-  return is_object(inner) ? inner : json;
+// Returns arguments as an object, whether given as an object or as a string that contains one; empty if they
+// are something else.
+std::string arguments_object(const std::string& json) {
+  if (json == "null" || json == "\"\"") return "{}";
+  if (!json.empty() && json.front() == '{') return json;
+  return json.empty() || json.front() != '"' ? std::string() : object_of(decoded(json));
+}
+
+bool is_quote(char byte) {
+  return byte == '"' || byte == '\'';
 }
 
 bool is_any_of(std::string_view key, std::initializer_list<std::string_view> names) {
@@ -45,17 +58,18 @@ bool is_any_of(std::string_view key, std::initializer_list<std::string_view> nam
 
 void ResponseParser::begin_object() {
   mode_ = Mode::object;
-  object_.part = Part::key;
-  object_.capture.clear();
+  object_ = {};
   call_.held_arguments.reset();
   call_.name.clear();
   call_.id.clear();
-  object_.num_keys = 0;
   call_.begun = false;
-  object_.streaming = false;
+  call_.reader.reset();
+  call_.streaming = false;
+  build_call_marks();
 }
 
 bool ResponseParser::step_object() {
+  if (call_.reader) return step_object_reader();
   const char byte = front();
   switch (object_.part) {
     case Part::key:
@@ -79,6 +93,8 @@ bool ResponseParser::step_object() {
       } else if (byte == ',' || is_space(byte)) {
         consume(1);
         if (byte == ',') object_.part = Part::key;
+      } else if (is_quote(byte)) {  // the comma is missing
+        object_.part = Part::key;
       } else {
         end_broken_object();
       }
@@ -87,14 +103,32 @@ bool ResponseParser::step_object() {
   return true;
 }
 
+// Continues a key or a value.
+bool ResponseParser::step_object_reader() {
+  if (!call_.reader->in_string()) {
+    const Set::Found found = find(marks_.call);
+    if (found.wait) return false;
+    if (found.size > 0) call_.reader->close_all();
+  }
+  const size_t num_bytes = call_.reader->advance(pending(), input_.more);
+  if (num_bytes == 0 && !call_.reader->over()) return false;
+  consume(num_bytes);
+  if (call_.streaming) emit_read();
+  if (call_.reader->is_too_deep()) {
+    if (call_.begun) {
+      break_off();
+    } else {
+      fail();
+    }
+  } else if (call_.reader->over()) {
+    end_object_part();
+  }
+  return true;
+}
+
 void ResponseParser::object_key(char byte) {
-  if (!object_.capture.empty()) {
-    consume(1);
-    if (object_.span.take(byte, object_.capture) == JsonSpan::Step::last) end_object_key();
-  } else if (byte == '"') {
-    consume(1);
-    object_.span = {};
-    object_.span.take(byte, object_.capture);
+  if (is_quote(byte)) {
+    call_.reader.emplace(LooseReader::Begin::key, json_syntax());
   } else if (byte == '}') {
     consume(1);
     end_object();
@@ -105,9 +139,31 @@ void ResponseParser::object_key(char byte) {
   }
 }
 
+// Begins a value. Arguments are emitted as they arrive if the name is known.
+void ResponseParser::object_value(char byte) {
+  if (is_space(byte)) {
+    consume(1);
+  } else if (object_.role == Role::arguments && !call_.name.empty() && byte == '{' && !call_.begun) {
+    begin_call();
+    consume(1);
+    read_arguments(LooseSyntax::Kind::json);
+    emit_read();
+  } else {
+    call_.reader.emplace(LooseReader::Begin::member, json_syntax());
+  }
+}
+
+void ResponseParser::end_object_part() {
+  if (object_.part == Part::key) {
+    end_object_key();
+  } else {
+    end_object_value();
+  }
+}
+
 void ResponseParser::end_object_key() {
-  const std::string key = decoded(object_.capture);
-  object_.capture.clear();
+  const std::string key = decoded(call_.reader->take_json());
+  call_.reader.reset();
   object_.part = Part::colon;
   object_.role = Role::other;
   const ObjectSyntax& object = section_.form->object;
@@ -124,50 +180,16 @@ void ResponseParser::end_object_key() {
   if (object_.num_keys++ == 0 && section_.form->bare && !may_be_call) fail();
 }
 
-void ResponseParser::object_value(char byte) {
-  if (object_.capture.empty() && !object_.streaming) {
-    if (is_space(byte)) {
-      consume(1);
-      return;
-    }
-    object_.span = {};
-    object_.streaming = object_.role == Role::arguments && !call_.name.empty() && byte == '{' && !call_.begun;
-    if (object_.streaming) begin_call();
-  }
-  std::string out;
-  const JsonSpan::Step step = object_.span.take(byte, out);
-  if (step == JsonSpan::Step::refused) {
-    if (object_.streaming || object_.capture.empty()) {
-      end_broken_object();
-    } else {
-      end_object_value();
-    }
-    return;
-  }
-  consume(1);
-  if (object_.streaming) {
-    emit(Kind::arguments, std::move(out));
-  } else {
-    object_.capture += out;
-  }
-  if (step == JsonSpan::Step::last) end_object_value();
-}
-
 void ResponseParser::end_object_value() {
   object_.part = Part::after_value;
-  const std::string value = std::move(object_.capture);
-  object_.capture.clear();
-  if (object_.role == Role::id) call_.id = decoded(value);
-  if (object_.role == Role::arguments && !object_.streaming) call_.held_arguments = unwrapped(value);
-  if (object_.role == Role::name && !call_.begun) {
-    call_.name = value.front() == '"' ? decoded(value) : "";
-    const bool unknown = section_.form->bare && !tools_.tools().empty() && tools_.find(call_.name) == nullptr;
-    if (call_.name.empty() || unknown) {
-      fail();
-      return;
-    }
+  const std::string value = call_.streaming ? std::string() : call_.reader->take_json();
+  const bool fits = call_.streaming || take_object_value(value);
+  call_.reader.reset();
+  call_.streaming = false;
+  if (!fits) {
+    fail();
+    return;
   }
-  object_.streaming = false;
   if (!call_.begun && call_.held_arguments && !call_.name.empty()) {
     begin_call();
     emit(Kind::arguments, *call_.held_arguments);
@@ -177,6 +199,22 @@ void ResponseParser::end_object_value() {
   call_.name.clear();
   call_.held_arguments.reset();
   mode_ = Mode::object;
+}
+
+// Uses a value that was not streamed; returns false if the object is not a call.
+bool ResponseParser::take_object_value(const std::string& value) {
+  if (object_.role == Role::id && value != "null") {
+    call_.id = value.substr(0, 1) == "\"" ? decoded(value) : value;
+  }
+  if (call_.begun) return true;
+  if (object_.role == Role::arguments) {
+    call_.held_arguments = arguments_object(value);
+    return !call_.held_arguments->empty();
+  }
+  if (object_.role != Role::name) return true;
+  call_.name = decoded(value);
+  const bool unknown = section_.form->bare && !tools_.tools().empty() && tools_.find(call_.name) == nullptr;
+  return !call_.name.empty() && !unknown;
 }
 
 void ResponseParser::end_object() {

@@ -8,6 +8,7 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kBetweenObjects = ",;[]";
+constexpr std::string_view kAfterObject = "}";  // closed once too often
 
 bool contains(const Marks& marks, std::string_view mark) {
   return std::find(marks.begin(), marks.end(), mark) != marks.end();
@@ -67,9 +68,16 @@ bool ResponseParser::step_section() {
   for (const CallForm* form : section_.candidates) {
     if (begin_call_in(*form)) return true;
   }
-  const bool brackets = std::any_of(section_.candidates.begin(), section_.candidates.end(),
-                                    [](const CallForm* form) { return form->body != CallBody::tagged; });
-  if (is_space(front()) || (brackets && kBetweenObjects.find(front()) != std::string_view::npos)) {
+  const auto has_body = [&](CallBody body) {
+    return std::any_of(section_.candidates.begin(), section_.candidates.end(),
+                       [body](const CallForm* form) { return form->body == body; });
+  };
+  const auto is_one_of = [&](std::string_view bytes) {
+    return bytes.find(front()) != std::string_view::npos;
+  };
+  const bool has_objects = has_body(CallBody::object);
+  const bool is_between = (has_objects || has_body(CallBody::python)) && is_one_of(kBetweenObjects);
+  if (is_space(front()) || is_between || (has_objects && section_.has_call && is_one_of(kAfterObject))) {
     consume(1);
   } else {
     leave_section();
@@ -104,6 +112,8 @@ void ResponseParser::leave_section() {
 }
 
 void ResponseParser::fail() {
+  call_.reader.reset();
+  call_.streaming = false;
   if (section_.has_call) {
     emit_raw(Kind::text);
     mode_ = Mode::text;
@@ -114,32 +124,41 @@ void ResponseParser::fail() {
   (mode_ == Mode::reasoning ? message_.reasoning_begun : message_.text_begun) = true;
 }
 
-void ResponseParser::begin_call() {
+void ResponseParser::emit_call(Kind kind) {
   ResponseEvent event;
-  event.kind = Kind::call_begin;
-  event.call_idx = call_.num_begun++;
-  event.name = call_.name;
-  event.id = call_.id;
-  event.raw = input_.raw;
-  input_.raw.clear();
-  events_.push_back(std::move(event));
-  call_.begun = true;
-  section_.has_call = true;
-  message_.announced.clear();
-}
-
-void ResponseParser::end_call() {
-  ResponseEvent event;
-  event.kind = Kind::call_end;
+  event.kind = kind;
   event.call_idx = call_.num_begun - 1;
   event.name = call_.name;
   event.id = call_.id;
   event.raw = input_.raw;
   input_.raw.clear();
   events_.push_back(std::move(event));
+}
+
+void ResponseParser::begin_call() {
+  ++call_.num_begun;
+  emit_call(Kind::call_begin);
+  call_.begun = true;
+  call_.has_arguments = false;
+  call_.cut_character.clear();
+  section_.has_call = true;
+  message_.announced.clear();
+}
+
+void ResponseParser::end_call() {
+  emit_call(Kind::call_end);
   call_.begun = false;
-  value_.reader.reset();
+  call_.reader.reset();
+  call_.streaming = false;
   mode_ = section_.of_message ? Mode::nothing : Mode::section;
+}
+
+void ResponseParser::break_off() {
+  if (!input_.raw.empty()) emit_raw(Kind::markup);
+  call_.begun = false;
+  call_.reader.reset();
+  call_.streaming = false;
+  mode_ = section_.of_message ? Mode::nothing : Mode::text;
 }
 
 }  // namespace quire

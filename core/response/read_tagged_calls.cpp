@@ -1,5 +1,7 @@
 // Parses tool calls whose name and arguments are between marks, and Python calls.
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "core/base/white_space.h"
 #include "core/response/response_parser.h"
@@ -108,57 +110,100 @@ bool ResponseParser::step_id() {
   return true;
 }
 
+// A call with JSON begins at the bracket of its arguments.
 void ResponseParser::begin_arguments() {
-  begin_call();
   mode_ = Mode::arguments;
-  object_.span = {};
-  object_.streaming = false;
-  call_.num_arguments = 0;
+  call_.begun = false;
+  call_.keys.clear();
+  build_call_marks();
+  const CallForm& form = *section_.form;
+  if (form.body != CallBody::python && form.arguments == ArgumentSyntax::json) return;
+  begin_call();
+  if (form.body == CallBody::python) read_arguments(LooseSyntax::Kind::python);
+  if (form.arguments == ArgumentSyntax::loose) read_arguments(LooseSyntax::Kind::quoted);
+}
+
+// The marks of a bare form are brackets, which values have too.
+void ResponseParser::build_call_marks() {
+  const CallForm& form = *section_.form;
   marks_.call = {};
-  marks_.call.add(parameter().begin, Meaning::parameter);
-  marks_.call.add_all(section_.form->tagged.ends, Meaning::stop);
-  marks_.call.add_all(section_.form->closes, Meaning::section_closes);
-  const bool loose =
-      section_.form->arguments == ArgumentSyntax::loose || section_.form->body == CallBody::python;
-  if (loose) value_.reader.emplace(LooseReader::Begin::arguments, parameter().begin);
+  section_.ends.clear();
+  if (form.arguments == ArgumentSyntax::parameters) marks_.call.add(parameter().begin, Meaning::parameter);
+  const auto add = [&](const auto& marks, Meaning meaning) {
+    for (const std::string_view mark : marks) {
+      if (trimmed(mark).size() < 2) continue;
+      marks_.call.add(mark, meaning);
+      section_.ends.push_back(mark);
+    }
+  };
+  add(form.tagged.ends, Meaning::stop);
+  add(form.closes, Meaning::section_closes);
+  if (!form.bare) add(form.opens, Meaning::section);
+  add(std::array{form.tagged.begin}, Meaning::call);
+  add(form.separators, Meaning::separator);
+  add(dialect_->noise, Meaning::noise);
+  add(dialect_->messages.body_ends, Meaning::body_end);
+  add(dialect_->messages.header_begins, Meaning::header);
+}
+
+LooseSyntax ResponseParser::json_syntax() const {
+  return {LooseSyntax::Kind::json, {}, section_.ends};
+}
+
+void ResponseParser::read_arguments(LooseSyntax::Kind kind) {
+  LooseSyntax syntax{kind, {}, section_.ends};
+  if (kind == LooseSyntax::Kind::quoted) syntax.quote = parameter().begin;
+  call_.reader.emplace(LooseReader::Begin::arguments, std::move(syntax));
+  call_.streaming = true;
 }
 
 bool ResponseParser::step_arguments() {
-  if (value_.reader) return step_loose();
+  if (call_.reader) return step_reader();
   return section_.form->arguments == ArgumentSyntax::json ? step_json() : step_parameters();
 }
 
+// Reads up to the arguments of a call with JSON. If there are none, the call is text.
 bool ResponseParser::step_json() {
-  if (!object_.streaming) {
+  const Set::Found found = find(marks_.call);
+  if (found.wait) return false;
+  if (found.size > 0) {
+    begin_call();
+    end_tagged_call(found.meaning == Meaning::stop ? found.size : 0);
+  } else if (is_space(front())) {
+    consume(1);
+  } else if (front() == '{') {
+    begin_call();
+    consume(1);
+    read_arguments(LooseSyntax::Kind::json);
+    emit_read();
+  } else {
+    fail();
+  }
+  return true;
+}
+
+void ResponseParser::emit_read() {
+  if (std::string json = call_.reader->take_json(); !json.empty()) emit(Kind::arguments, std::move(json));
+}
+
+bool ResponseParser::step_reader() {
+  if (!call_.reader->in_string()) {
     const Set::Found found = find(marks_.call);
     if (found.wait) return false;
     if (found.size > 0) {
       end_tagged_call(found.meaning == Meaning::stop ? found.size : 0);
-    } else if (is_space(front())) {
-      consume(1);
-    } else if (front() == '{') {
-      object_.streaming = true;
-    } else {
-      end_tagged_call(0);
+      return true;
     }
-    return true;
   }
-  std::string out;
-  const JsonSpan::Step step = object_.span.take(front(), out);
-  if (step != JsonSpan::Step::refused) {
-    consume(1);
-    emit(Kind::arguments, std::move(out));
-  }
-  if (step != JsonSpan::Step::taken) end_tagged_call(0);
-  return true;
-}
-
-bool ResponseParser::step_loose() {
-  const size_t num_bytes = value_.reader->advance(pending(), input_.more);
+  const size_t num_bytes = call_.reader->advance(pending(), input_.more);
   if (num_bytes == 0) return false;
   consume(num_bytes);
-  if (std::string json = value_.reader->take_json(); !json.empty()) emit(Kind::arguments, std::move(json));
-  if (value_.reader->over()) end_call();
+  emit_read();
+  if (call_.reader->is_too_deep()) {
+    break_off();
+  } else if (call_.reader->over()) {
+    end_call();
+  }
   return true;
 }
 
@@ -169,8 +214,7 @@ bool ResponseParser::step_parameters() {
     consume(1);
   } else if (found.meaning == Meaning::parameter) {
     consume(found.size);
-    value_.key.clear();
-    value_.hint.clear();
+    value_ = {};
     mode_ = Mode::key;
   } else {
     end_tagged_call(found.meaning == Meaning::stop ? found.size : 0);
@@ -179,9 +223,12 @@ bool ResponseParser::step_parameters() {
 }
 
 void ResponseParser::end_tagged_call(size_t num_bytes) {
-  if (section_.form->arguments == ArgumentSyntax::parameters) {
-    emit(Kind::arguments, call_.num_arguments == 0 ? "{}" : "}");
-  } else if (!object_.streaming) {
+  if (call_.reader) {
+    call_.reader->close_all();
+    emit_read();
+  } else if (section_.form->arguments == ArgumentSyntax::parameters) {
+    emit(Kind::arguments, call_.keys.empty() ? "{}" : "}");
+  } else {
     emit(Kind::arguments, "{}");
   }
   consume(num_bytes);

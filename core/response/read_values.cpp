@@ -44,7 +44,6 @@ void ResponseParser::begin_value() {
   const ParameterSyntax& syntax = parameter();
   mode_ = Mode::value;
   value_.key = std::string(trimmed(value_.key));
-  value_.plain = {};
   value_.plain.types = types_of(tools_.argument_schema(call_.name, value_.key));
   value_.plain.python = syntax.python;
   const std::string_view hint = trimmed(value_.hint);
@@ -52,20 +51,18 @@ void ResponseParser::begin_value() {
     value_.plain.is_json = hint != syntax.string_hint;
     if (!value_.plain.is_json) value_.plain.types = {ValueTypes::kString, true};
   }
-  object_.streaming = value_.plain.types.only_text() && !value_.plain.is_json;
+  call_.streaming = value_.plain.types.only_text() && !value_.plain.is_json;
   value_.may_be_json =
       value_.plain.is_json || (value_.plain.types.known && !value_.plain.types.has(ValueTypes::kString));
-  value_.in_json_string = false;
-  object_.span = {};
-  value_.begun = false;
-  value_.on_lines = false;
-  value_.is_verbatim = false;
-  object_.capture.clear();
   std::string end = "\n" + std::string(syntax.value_end);
   if (const size_t pos = end.find(kKeyPlaceholder); pos != std::string::npos) end.replace(pos, 1, value_.key);
   marks_.end_line = std::make_shared<const std::string>(std::move(end));
+  if (nests_elements()) {
+    marks_.open_element = std::make_shared<const std::string>(std::string(syntax.begin) + value_.key +
+                                                              std::string(syntax.key_end));
+  }
   build_value_marks();
-  if (object_.streaming) emit(Kind::arguments, key_json() + '"');
+  if (call_.streaming) emit(Kind::arguments, key_json() + '"');
 }
 
 void ResponseParser::build_value_marks() {
@@ -77,6 +74,7 @@ void ResponseParser::build_value_marks() {
   const std::string_view end_line = *marks_.end_line;
   marks_.value.add(end_line.substr(1), Meaning::value_end);
   if (value_.on_lines) marks_.value.add(end_line, Meaning::value_end);
+  if (nests_elements()) marks_.value.add(*marks_.open_element, Meaning::parameter);
   if (!value_.begun) marks_.value.add(kVerbatim, Meaning::verbatim);
 }
 
@@ -87,43 +85,71 @@ bool ResponseParser::step_value() {
     build_value_marks();
     return true;
   }
-  const Set::Found found = value_.in_json_string ? Set::Found() : find(marks_.value);
+  if (value_.may_be_json && value_.span.in_string()) return step_value_byte();
+  const Set::Found found = find(marks_.value);
   if (found.wait) return false;
-  if (found.size == 0) {
-    watch_json(front());
-    add_to_value(pending().substr(0, 1));
-    consume(1);
-    if (!value_.begun) {
-      value_.begun = true;
-      build_value_marks();
+  if (found.size > 0) {
+    const Answer closes = closes_value(found);
+    if (closes == Answer::wait) return false;
+    if (closes == Answer::yes) {
+      end_value_at(found);
+    } else {
+      count_elements(found);
+      for (size_t i = 0; i < found.size; ++i) step_value_byte();
     }
     return true;
   }
+  size_t num_bytes = 0;
+  const Answer breaks = breaks_value(num_bytes);
+  if (breaks == Answer::wait) return false;
+  if (breaks == Answer::no) return step_value_byte();
+  consume(num_bytes);
+  end_value();
+  return true;
+}
+
+bool ResponseParser::step_value_byte() {
+  watch_json(front());
+  add_to_value(pending().substr(0, 1));
+  value_.has_bytes = true;
+  consume(1);
+  if (!value_.begun) {
+    value_.begun = true;
+    build_value_marks();
+  }
+  return true;
+}
+
+// Counts the open elements that have the name of the argument.
+void ResponseParser::count_elements(const Set::Found& found) {
+  if (found.meaning == Meaning::parameter) {
+    ++value_.depth;
+  } else if (value_.depth > 0) {
+    --value_.depth;
+  }
+}
+
+void ResponseParser::end_value_at(const Set::Found& found) {
   consume(found.size);
   if (found.meaning == Meaning::value_end) {
     end_value();
-    return true;
+    return;
   }
   value_.is_verbatim = found.meaning == Meaning::verbatim;
   value_.begun = true;
   build_value_marks();
-  return true;
 }
 
 // Follows a value that can only be JSON: marks inside its strings are part of the strings.
 void ResponseParser::watch_json(char byte) {
-  if (!value_.may_be_json) return;
-  std::string ignored;
-  const bool space = object_.capture.empty() && is_space(byte);
-  const bool broken = byte == '\n' && object_.span.in_string();
-  if (broken || (!space && object_.span.take(byte, ignored) == JsonSpan::Step::refused))
-    value_.may_be_json = false;
-  value_.in_json_string = value_.may_be_json && object_.span.in_string();
+  if (!value_.may_be_json || (value_.capture.empty() && is_space(byte))) return;
+  const bool broken = byte == '\n' && value_.span.in_string();
+  if (broken || !value_.span.take(byte)) value_.may_be_json = false;
 }
 
 void ResponseParser::add_to_value(std::string_view bytes) {
-  if (!object_.streaming) {
-    object_.capture += bytes;
+  if (!call_.streaming) {
+    value_.capture += bytes;
     return;
   }
   std::string text;
@@ -132,26 +158,27 @@ void ResponseParser::add_to_value(std::string_view bytes) {
 }
 
 std::string ResponseParser::key_json() const {
-  std::string json = call_.num_arguments == 0 ? "{\"" : ", \"";
+  std::string json = call_.keys.empty() ? "{\"" : ", \"";
   append_json_text(json, value_.key);
   return json += "\": ";
 }
 
 void ResponseParser::end_value() {
-  if (object_.streaming) {
+  if (call_.streaming) {
     emit(Kind::arguments, "\"");
   } else {
     std::string json = key_json();
     if (parameter().elements) {
-      json += json_of_elements(object_.capture, parameter().begin,
-                               tools_.argument_schema(call_.name, value_.key));
+      json +=
+          json_of_elements(value_.capture, parameter().begin, tools_.argument_schema(call_.name, value_.key));
     } else {
-      json += json_of_plain(object_.capture, value_.plain);
+      json += json_of_plain(value_.capture, value_.plain);
     }
     emit(Kind::arguments, std::move(json));
   }
-  object_.capture.clear();
-  ++call_.num_arguments;
+  value_.capture.clear();
+  call_.streaming = false;
+  call_.keys.push_back(value_.key);
   mode_ = Mode::arguments;
 }
 

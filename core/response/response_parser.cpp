@@ -45,7 +45,7 @@ bool is_name(std::string_view text) {
 ResponseParser::ResponseParser(const Dialect& dialect, ToolSet tools, ReasoningStart start)
     : dialect_(&dialect), tools_(std::move(tools)), start_(start) {
   build_sets();
-  if (start == ReasoningStart::open) {
+  if (start == ReasoningStart::open && has_reasoning(dialect)) {
     mode_ = Mode::reasoning;
   } else if (!dialect.messages.header_begins.empty()) {
     mode_ = Mode::header;
@@ -167,7 +167,9 @@ bool ResponseParser::ends_in_closing_mark() const {
     case Mode::section:
       return section_.has_call && is_cut(marks_.section, {Meaning::section_closes, Meaning::separator});
     case Mode::arguments:
-      return !value_.reader && is_cut(marks_.call, {Meaning::stop, Meaning::section_closes});
+    case Mode::object:
+      return (!call_.reader || !call_.reader->in_string()) &&
+             is_cut(marks_.call, {Meaning::stop, Meaning::section_closes});
     case Mode::value:
       return is_cut(marks_.value, {Meaning::value_end, Meaning::verbatim_end});
     default:
@@ -175,22 +177,31 @@ bool ResponseParser::ends_in_closing_mark() const {
   }
 }
 
-void ResponseParser::finish() {
+void ResponseParser::take_cut_mark() {
+  const bool in_value = mode_ == Mode::value && !call_.streaming;
+  const bool in_object = mode_ == Mode::object && !call_.begun;
+  consume(pending().size());
+  if (!in_value && !in_object) emit_raw(Kind::markup);
+}
+
+void ResponseParser::finish(AnswerEnd end) {
   begin_change();
-  if (ends_in_closing_mark()) {
-    const bool in_value = mode_ == Mode::value && !object_.streaming;
-    consume(pending().size());
-    if (!in_value) emit_raw(Kind::markup);
-  }
   input_.more = MoreToCome::no;
-  run();
-  finish_held();
+  while (!pending().empty()) {
+    if (ends_in_closing_mark()) {
+      take_cut_mark();
+    } else if (!step()) {
+      break;
+    }
+  }
+  finish_held(end);
   input_.is_changing = false;
 }
 
 // Begins a call whose name is complete, even if its arguments are missing.
 void ResponseParser::finish_name() {
-  const bool in_object = mode_ == Mode::object || (mode_ == Mode::id && !call_.name.empty());
+  const bool in_object =
+      mode_ == Mode::object || mode_ == Mode::arguments || (mode_ == Mode::id && !call_.name.empty());
   const bool is_certain =
       section_.form != nullptr && (!section_.form->bare || tools_.find(call_.name) != nullptr);
   if (call_.begun) return;
@@ -202,14 +213,29 @@ void ResponseParser::finish_name() {
   }
 }
 
-void ResponseParser::finish_held() {
-  finish_name();
-  if (mode_ == Mode::arguments && value_.reader) {
-    value_.reader->finish();
-    if (std::string json = value_.reader->take_json(); !json.empty()) emit(Kind::arguments, std::move(json));
-  } else if (mode_ == Mode::value && !object_.streaming) {
+// Completes a call that lacks only closing brackets and marks.
+void ResponseParser::finish_call(AnswerEnd end) {
+  if (!call_.begun) return;
+  const bool is_complete = end == AnswerEnd::complete;
+  if (call_.reader && call_.streaming) {
+    if (is_complete && call_.reader->lacks_only_brackets()) {
+      end_tagged_call(0);
+    } else {
+      call_.reader->finish();
+      emit_read();
+    }
+  } else if (mode_ == Mode::object && is_complete && call_.has_arguments) {
+    end_call();
+  } else if (mode_ == Mode::arguments && is_complete && !call_.keys.empty() && trimmed(input_.raw).empty()) {
+    end_tagged_call(0);
+  } else if (mode_ == Mode::value && !call_.streaming) {
     emit(Kind::arguments, key_json());
   }
+}
+
+void ResponseParser::finish_held(AnswerEnd end) {
+  finish_name();
+  finish_call(end);
   if (input_.raw.empty()) return;
   const bool is_bare = section_.form != nullptr && section_.form->bare && !call_.begun;
   const bool is_text = (mode_ == Mode::text && message_.text_begun) ||
@@ -224,13 +250,16 @@ void ResponseParser::finish_held() {
 
 std::vector<ResponseEvent> ResponseParser::take() {
   std::vector<ResponseEvent> taken;
+  const size_t num_held =
+      events_.empty() || input_.more == MoreToCome::no ? 0 : cut_character(events_.back());
+  if (num_held > 0) {
+    ResponseEvent& held = taken.emplace_back(events_.back());
+    held.text.erase(0, held.text.size() - num_held);
+    held.raw = held.text;
+  }
   taken.swap(events_);
-  const size_t num_held = taken.empty() || input_.more == MoreToCome::no ? 0 : cut_character(taken.back());
   if (num_held == 0) return taken;
   ResponseEvent& last = taken.back();
-  events_.push_back(last);
-  events_[0].text = last.text.substr(last.text.size() - num_held);
-  events_[0].raw = events_[0].text;
   last.text.resize(last.text.size() - num_held);
   last.raw.resize(last.raw.size() - num_held);
   if (last.raw.empty()) taken.pop_back();
@@ -242,7 +271,14 @@ void ResponseParser::consume(size_t num_bytes) {
   input_.num_read += num_bytes;
 }
 
+// Arguments are emitted in whole characters.
 void ResponseParser::emit(Kind kind, std::string text) {
+  if (kind == Kind::arguments) {
+    std::string json;
+    append_utf8_json(json, text, call_.cut_character);
+    text = std::move(json);
+    call_.has_arguments = true;
+  }
   const bool joins = !events_.empty() && events_.back().kind == kind &&
                      (kind != Kind::arguments || events_.back().call_idx + 1 == call_.num_begun);
   if (kind == Kind::markup) text.clear();

@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kMaxToolBytes = size_t{4} << 20;
 constexpr size_t kMaxTools = 4096;
 constexpr size_t kMaxAlternativeDepth = 16;
+// One less than the limit of System.Text.Json, because the value is inside of an object.
+constexpr size_t kMaxValueDepth = 63;
 
 struct NamedType {
   std::string_view name;
@@ -85,27 +87,31 @@ ValueTypes types_within(SchemaInDocument at, size_t depth) {
   return types;
 }
 
-// Returns the type of a text that is valid JSON; 0 if it is not.
+// Returns the type of a text that is valid JSON, also for readers with narrow limits; 0 if it is not.
 uint8_t type_of_json(std::string_view text) {
   if (text.empty() || std::string_view("{[\"-0123456789tfn").find(text.front()) == std::string_view::npos) {
     return 0;
   }
+  JsonLimits limits;
+  limits.max_depth = kMaxValueDepth;
   try {
-    return bits_of_value(parse_json(text, "argument"));
+    return bits_of_value(parse_json(text, "argument", limits));
   } catch (const Error&) {
     return 0;
   }
 }
 
-std::string json_of_python(std::string_view text) {
-  LooseReader reader(LooseReader::Begin::value, "");
+// Returns a loosely written value as JSON; empty if it is none.
+std::string json_of_loose(std::string_view text, LooseSyntax::Kind kind) {
+  LooseReader reader(LooseReader::Begin::value, {kind, {}, {}});
   while (!text.empty()) {
     const size_t num_read = reader.advance(text, MoreToCome::no);
     if (num_read == 0) return "";
     text.remove_prefix(num_read);
   }
-  reader.finish();
-  return reader.is_sound() && reader.over() ? reader.take_json() : "";
+  if (!reader.lacks_only_brackets() && !reader.over()) return "";
+  reader.close_all();
+  return reader.is_sound() ? reader.take_json() : "";
 }
 
 std::string quoted(std::string_view text) {
@@ -173,10 +179,12 @@ std::string json_of_plain(std::string_view text, const PlainValue& value) {
   const uint8_t type = type_of_json(inner);
   const bool fits = value.types.has(type) && type != ValueTypes::kString;
   if (type != 0 && (value.is_json || fits)) return std::string(inner);
-  if (value.python || (value.types.known && !value.types.has(ValueTypes::kString))) {
-    std::string json = json_of_python(inner);
-    const uint8_t python_type = type_of_json(json);
-    if (python_type != ValueTypes::kString && value.types.has(python_type)) return json;
+  if (value.is_json || value.python || (value.types.known && !value.types.has(ValueTypes::kString))) {
+    std::string json =
+        json_of_loose(inner, value.python ? LooseSyntax::Kind::python : LooseSyntax::Kind::json);
+    const uint8_t loose_type = type_of_json(json);
+    if (value.is_json ? loose_type != 0 : loose_type != ValueTypes::kString && value.types.has(loose_type))
+      return json;
   }
   return quoted(text);
 }

@@ -1,19 +1,29 @@
 // Any bytes as a response: the first byte chooses the dialect, the second how reasoning begins and where the
-// text is split. Checks that no byte is lost and that the result does not depend on the split.
+// text is split. Checks that no byte is lost, that the result does not depend on the split, and that the
+// arguments of a complete call are JSON.
 #include <cstdlib>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json.hpp>
 
 #include "core/response/dialect_table.h"
 #include "core/response/response_parser.h"
 
 namespace {
 
+bool is_object(const std::string& arguments) {
+  return nlohmann::json::parse(arguments, nullptr, false).is_object();
+}
+
 std::string events_of(quire::ResponseParser parser, std::string_view text, size_t cut, std::string& raw) {
-  std::string events;
+  std::string events, arguments;
   const auto take = [&] {
     for (const quire::ResponseEvent& event : parser.take()) {
       raw += event.raw;
+      if (event.kind == quire::ResponseEvent::Kind::call_begin) arguments.clear();
+      if (event.kind == quire::ResponseEvent::Kind::arguments) arguments += event.text;
+      if (event.kind == quire::ResponseEvent::Kind::call_end && !is_object(arguments)) std::abort();
       if (event.kind == quire::ResponseEvent::Kind::markup) continue;
       events += event.kind == quire::ResponseEvent::Kind::call_begin ? "<" + event.name + ">" : event.text;
     }

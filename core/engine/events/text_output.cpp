@@ -76,11 +76,11 @@ void TextOutput::read_text() {
   for (ResponseEvent& part : now_.reader->take()) parts_.push_back(std::move(part));
 }
 
-void TextOutput::finish() {
+void TextOutput::finish(AnswerEnd end) {
   finish_text();
   read_text();
   if (!now_.reader) return;
-  now_.reader->finish();
+  now_.reader->finish(end);
   read_text();
 }
 

@@ -35,8 +35,8 @@ class TextOutput {
   void retract(int32_t num_tokens);
   // Adds a token that ends the job and has no text.
   void push_silent(const SampledToken& token, bool with_log_probs);
-  // Releases what was held back. No token may be pushed afterwards.
-  void finish();
+  // Releases what was held back. No token may be pushed afterwards. `end` is how the answer ended.
+  void finish(AnswerEnd end);
 
   // True if there is text to emit, or tokens of a codec without text: those need not wait.
   bool has_text() const {

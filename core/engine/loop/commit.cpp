@@ -79,7 +79,8 @@ void Commit::take_tokens(JobRecord& job) {
     job.step.finish = FinishReason::loop;
     break;
   }
-  if (job.step.finish != FinishReason::unfinished) job.text.finish();
+  if (job.step.finish == FinishReason::unfinished) return;
+  job.text.finish(job.step.finish == FinishReason::stop_token ? AnswerEnd::complete : AnswerEnd::cut_off);
 }
 
 void Commit::commit_lane(const PlannedLane& planned) noexcept {

@@ -116,7 +116,7 @@ class ReadOutputTest : public ::testing::TestWithParam<size_t> {
     while (output.has_text()) reader.see(output.take());
   }
   static void finish(TextOutput& output, Reader& reader) {
-    output.finish();
+    output.finish(AnswerEnd::complete);
     while (output.has_anything()) reader.see(output.take());
   }
   // Returns the events of parsing all bytes at once.
