@@ -97,7 +97,10 @@ class GrammarWriter {
   std::string free_text() {
     std::string avoided;
     avoid_calls(avoided);
-    if (rules_.reasoning != ReasoningStart::off) avoid_all(avoided, dialect_.reasoning.opens);
+    if (rules_.reasoning != ReasoningStart::off) {
+      avoid_all(avoided, dialect_.reasoning.opens);
+      avoid_all(avoided, dialect_.reasoning.closes);
+    }
     avoid_all(avoided, messages().header_begins);
     avoid_all(avoided, messages().body_ends);
     return rules_.tags ? tagged_text(std::move(avoided)) : text_without(avoided);
@@ -120,6 +123,7 @@ class GrammarWriter {
   }
 
   std::string reasoning() {
+    if (rules_.reasoning == ReasoningStart::off || !has_reasoning(dialect_)) return "";
     const ReasoningSyntax& syntax = dialect_.reasoning;
     std::string avoided;
     avoid_all(avoided, syntax.closes);
@@ -127,12 +131,11 @@ class GrammarWriter {
     avoid_all(avoided, messages().body_ends);
     if (syntax.calls == CallsInReasoning::end_it) avoid_calls(avoided);
     const std::string text = text_without(avoided);
-    if (has_messages() && !messages().write_reasoning.empty()) {
+    if (has_messages()) {
       std::string rest = fmt::format("{} {}", text, mark(messages().write_next));
       if (rules_.reasoning == ReasoningStart::open) return rest;
       return fmt::format("({} {})?", mark(messages().write_reasoning), rest);
     }
-    if (syntax.opens.empty() || rules_.reasoning == ReasoningStart::off) return "";
     const std::string rest = fmt::format("{} {} {}", text, mark(syntax.closes[0]), kSpace);
     if (rules_.reasoning == ReasoningStart::open) return rest;
     return fmt::format("({} {})?", mark(syntax.opens[0]), rest);

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/base/white_space.h"
 #include "core/constrained/constraint.h"
 #include "tests/core/response/response_fixture.h"
 
@@ -184,11 +185,80 @@ bool meets_schema(const std::string& name, const std::string& arguments) {
   return false;
 }
 
+// An answer in two parts, found by searching for the marks.
+struct Split {
+  std::string reasoning;
+  std::string rest;
+};
+
+bool take_front(std::string_view& text, std::string_view mark) {
+  if (mark.empty() || text.substr(0, mark.size()) != mark) return false;
+  text.remove_prefix(mark.size());
+  return true;
+}
+
+Split split_of(const Dialect& dialect, ReasoningStart start, std::string_view text) {
+  const bool has_messages = !dialect.messages.header_begins.empty();
+  const Marks& opens = dialect.reasoning.opens;
+  const std::string_view open = has_messages    ? dialect.messages.write_reasoning
+                                : opens.empty() ? std::string_view()
+                                                : opens[0];
+  if (start == ReasoningStart::off || open.empty()) return {"", std::string(text)};
+  if (start == ReasoningStart::closed && !take_front(text, open)) return {"", std::string(text)};
+  size_t end = text.size(), after = text.size();
+  for (const std::string_view close : has_messages ? dialect.messages.body_ends : dialect.reasoning.closes) {
+    const size_t pos = text.find(close);
+    if (pos >= end) continue;
+    end = pos;
+    after = pos + (has_messages ? dialect.messages.write_next.size() : close.size());
+  }
+  std::string_view reasoning = trimmed(text.substr(0, end));
+  // A model may open reasoning that is open.
+  for (const std::string_view mark : opens) {
+    while (take_front(reasoning, mark)) reasoning = trimmed(reasoning);
+  }
+  return {std::string(reasoning), std::string(text.substr(after))};
+}
+
+// Returns text without the marks that have no meaning.
+std::string without_noise(const Dialect& dialect, std::string_view text) {
+  std::string kept;
+  while (!text.empty()) {
+    size_t size = 0;
+    for (const std::string_view mark : dialect.noise) {
+      if (text.substr(0, mark.size()) == mark) size = std::max(size, mark.size());
+    }
+    if (size == 0) kept += text.front();
+    text.remove_prefix(std::max<size_t>(size, 1));
+  }
+  return std::string(trimmed(kept));
+}
+
+// The reasoning and the text that the constraint generated are those that the parser reads.
+void expect_same_text(const Dialect& dialect, const ResponseRules& rules, const std::string& text,
+                      const ReadResponse& response) {
+  const Split split = split_of(dialect, *rules.reasoning, text);
+  EXPECT_EQ(trimmed(response.reasoning), split.reasoning) << dialect.name << "\n" << text;
+  std::string_view rest = split.rest;
+  take_front(rest, dialect.messages.write_text);
+  const std::string written = without_noise(dialect, rest);
+  const std::string_view content = trimmed(response.content);
+  if (response.calls.empty()) {
+    EXPECT_EQ(content, written) << dialect.name << "\n" << text;
+  } else if (rules.choice == ToolChoice::required) {
+    EXPECT_EQ(content, "") << dialect.name << "\n" << text;
+  } else {
+    EXPECT_EQ(content, written.substr(0, content.size())) << dialect.name << "\n" << text;
+  }
+}
+
 void expect_read_back(const Dialect& dialect, const ResponseRules& rules, const std::string& text) {
   const Answer answer{&dialect, kTools, *rules.reasoning, "", text};
   const ReadResponse response = read_events(events_of(answer));
   EXPECT_EQ(response.raw, text);
+  expect_same_text(dialect, rules, text, response);
   for (const ReadCall& call : response.calls) {
+    EXPECT_NE(rules.tools.find(call.name), nullptr) << dialect.name << "\n" << text;
     EXPECT_TRUE(call.ended) << dialect.name << "\n" << text;
     EXPECT_TRUE(meets_schema(call.name, call.arguments)) << dialect.name << "\n"
                                                          << text << "\n"
@@ -200,6 +270,14 @@ void expect_read_back(const Dialect& dialect, const ResponseRules& rules, const 
   EXPECT_LE(response.calls.size(), most) << dialect.name << "\n" << text;
 }
 
+// Returns the tools of a request that names one.
+ToolSet only_tool(const std::string& name) {
+  for (const Json& tool : Json::parse(kTools)) {
+    if (tool["function"]["name"] == name) return ToolSet::parse(Json::array({tool}).dump());
+  }
+  return {};
+}
+
 void walk_dialect(const Dialect& dialect, int num_walks) {
   for (int i = 0; i < num_walks; ++i) {
     ResponseRules rules;
@@ -208,9 +286,11 @@ void walk_dialect(const Dialect& dialect, int num_walks) {
     rules.choice = static_cast<ToolChoice>(i % 3);
     rules.parallel = i % 4 != 0;
     rules.reasoning = static_cast<ReasoningStart>(i / 3 % 3);
-    if (!dialect.messages.header_begins.empty()) rules.reasoning = ReasoningStart::closed;
-    if (dialect.reasoning.opens.empty() && rules.reasoning == ReasoningStart::open)
-      rules.reasoning = ReasoningStart::closed;
+    if (i % 5 == 4) {
+      rules.tools = only_tool(i % 2 == 0 ? "get_weather" : "refresh");
+      rules.choice = ToolChoice::required;
+      rules.parallel = false;
+    }
     Walk walk(dialect, rules, i % 2 == 0 ? Marks_::as_bytes : Marks_::as_tokens, static_cast<uint32_t>(i));
     ASSERT_TRUE(walk.run(40 + i % 100)) << dialect.name << " " << i << "\n" << walk.text().substr(0, 400);
     expect_read_back(dialect, rules, walk.text());
@@ -220,7 +300,7 @@ void walk_dialect(const Dialect& dialect, int num_walks) {
 
 TEST(ResponseGrammar, RandomMaskedAnswersAreReadAsValidCalls) {
   for (const Dialect* dialect : all_dialects()) {
-    if (!dialect->forms.empty()) walk_dialect(*dialect, 36);
+    if (!dialect->forms.empty()) walk_dialect(*dialect, 45);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
