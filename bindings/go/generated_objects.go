@@ -1053,7 +1053,8 @@ func (o *ResponseParser) SetPrompt(text string) error {
 	return err
 }
 
-// Feed feeds the next bytes, cut anywhere. Fails with InvalidArgument after the end.
+// Feed feeds the next bytes, cut anywhere. Fails with InvalidArgument after the end. A call that fails for lack of
+// memory changes nothing and may be repeated.
 func (o *ResponseParser) Feed(text string) error {
 	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_response_parser_feed(value, text, e)
@@ -1061,7 +1062,9 @@ func (o *ResponseParser) Feed(text string) error {
 	return err
 }
 
-// Finish ends the answer; bytes held back become events.
+// Finish ends the answer; bytes held back become events. A call that lacks only closing brackets or markers is
+// complete; if a limit cut the answer off, disregard ends of calls that come after this. A call that fails for lack
+// of memory changes nothing and may be repeated.
 func (o *ResponseParser) Finish() error {
 	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_response_parser_finish(value, e)

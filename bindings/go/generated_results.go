@@ -510,7 +510,8 @@ const (
 	// Begin of a call: its index, its name, and its id if the dialect writes one before the arguments.
 	ResponseCallBegin = ResponseKind(native.QUIRE_RESPONSE_CALL_BEGIN)
 
-	// A piece of the arguments of a call; joined, the pieces of a complete call are one JSON object.
+	// A piece of the arguments of a call. Joined, the pieces of a complete call are one JSON object that every reader
+	// of JSON accepts, whatever the model wrote.
 	ResponseArguments = ResponseKind(native.QUIRE_RESPONSE_ARGUMENTS)
 
 	// End of a complete call. A call that was cut off, or that the model broke off, has no end.

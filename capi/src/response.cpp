@@ -138,7 +138,7 @@ int32_t quire_response_parser_feed(quire_response_parser* parser, const char* te
     if (pinned->state.finished)
       throw Error(ErrorCode::invalid_argument, "parser: the answer has been finished; create another parser")
           .at("parser");
-    pinned->state.begun().feed(bytes);
+    pinned->state.change_parser([&](quire::ResponseParser& parsing) { parsing.feed(bytes); });
     return 1;
   });
 }
@@ -147,7 +147,8 @@ int32_t quire_response_parser_finish(quire_response_parser* parser, quire_error*
   return guard(error, 0, [&] {
     const Pinned pinned(parser, "parser");
     const MutexLock lock(pinned->mutex);
-    if (!pinned->state.finished) pinned->state.begun().finish();
+    if (!pinned->state.finished)
+      pinned->state.change_parser([](quire::ResponseParser& parsing) { parsing.finish(); });
     pinned->state.finished = true;
     return 1;
   });

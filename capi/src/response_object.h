@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,10 +21,20 @@ struct ResponseState {
 
   ResponseParser& begun() {
     if (!parser) {
-      parser.emplace(*dialect, std::move(tools), reasoning);
-      if (!prompt.empty()) parser->follow(prompt);
+      ResponseParser made(*dialect, tools, reasoning);
+      if (!prompt.empty()) made.follow(prompt);
+      parser = std::move(made);
     }
     return *parser;
+  }
+
+  // Applies `act` to the parser. If it fails, the state is as before, so the call can be repeated.
+  template <typename Act>
+  void change_parser(Act&& act) {
+    ResponseParser changed = begun();
+    act(changed);
+    static_assert(std::is_nothrow_move_assignable_v<ResponseParser>);
+    *parser = std::move(changed);
   }
 
   const Dialect* dialect;

@@ -302,6 +302,49 @@ class CapiFaultLoops : public ::testing::Test {
   std::vector<int32_t> canary_ = canary();
 };
 
+// Returns the kinds and texts of all events.
+std::string events_of(quire_response_parser* parser) {
+  std::string all;
+  std::array<char, 256> text{};
+  while (quire_response_parser_next(parser, nullptr) == 1) {
+    const int64_t size = quire_response_parser_text(parser, text.data(), text.size(), nullptr);
+    all += std::to_string(quire_response_parser_kind(parser, nullptr));
+    all += std::string(text.data(), static_cast<size_t>(size)) + ";";
+  }
+  return all;
+}
+
+// A call of a response parser that runs out of memory can be repeated.
+TEST(CapiResponseFaults, ACallThatRanOutOfMemoryIsRepeated) {
+  constexpr std::string_view kTools =
+      R"([{"name": "go", "parameters": {"properties": {"a": {"type": "array"}}}}])";
+  constexpr std::string_view kAnswer =
+      "It is <tool_call>go<arg_key>a</arg_key><arg_value>[1, 2,]</arg_value></tool_call>";
+  const auto read = [&](const FaultPoint* point) {
+    const OwnedResponseParser parser(quire_response_parser_create("glm", 3, nullptr));
+    EXPECT_EQ(quire_response_parser_set_tools(parser.get(), kTools.data(), kTools.size(), nullptr), 1);
+    bool failed = false;
+    const auto act = [&] {
+      return quire_response_parser_feed(parser.get(), kAnswer.data(), kAnswer.size(), nullptr) == 1 &&
+             quire_response_parser_finish(parser.get(), nullptr) == 1;
+    };
+    if (point != nullptr) {
+      const AllocationFault fault(point->nth, point->span);
+      failed = quire_response_parser_feed(parser.get(), kAnswer.data(), kAnswer.size(), nullptr) != 1;
+    }
+    EXPECT_TRUE(point == nullptr || failed ? act()
+                                           : quire_response_parser_finish(parser.get(), nullptr) == 1);
+    return std::pair(events_of(parser.get()), failed);
+  };
+  const std::string expected = read(nullptr).first;
+  const int64_t num_points = for_each_fault([&](const FaultPoint& point) {
+    const auto [events, failed] = read(&point);
+    EXPECT_EQ(events, expected) << point;
+    return failed;
+  });
+  EXPECT_GT(num_points, 20);
+}
+
 TEST_F(CapiFaultLoops, EveryAllocationOfEveryCall) {
   // Run everything once, so that allocations that are kept for ever are not counted.
   for (const Scenario& scenario : scenarios())

@@ -26,7 +26,8 @@ extern "C" {
 #define QUIRE_RESPONSE_REASONING 2
 /* Begin of a call: its index, its name, and its id if the dialect writes one before the arguments. */
 #define QUIRE_RESPONSE_CALL_BEGIN 3
-/* A piece of the arguments of a call; joined, the pieces of a complete call are one JSON object. */
+/* A piece of the arguments of a call. Joined, the pieces of a complete call are one JSON object that every
+ * reader of JSON accepts, whatever the model wrote. */
 #define QUIRE_RESPONSE_ARGUMENTS 4
 /* End of a complete call. A call that was cut off, or that the model broke off, has no end. */
 #define QUIRE_RESPONSE_CALL_END 5
@@ -86,12 +87,16 @@ QUIRE_API int32_t quire_response_parser_set_prompt(quire_response_parser* parser
 
 /**
  * Feeds the next bytes, cut anywhere. Returns 1, or 0 on failure. Fails with QUIRE_ERROR_INVALID_ARGUMENT
- * after the end.
+ * after the end. A call that fails for lack of memory changes nothing and may be repeated.
  */
 QUIRE_API int32_t quire_response_parser_feed(quire_response_parser* parser, const char* text, size_t text_len,
                                              quire_error** error);
 
-/** Ends the answer; bytes held back become events. Returns 1, or 0 on failure. */
+/**
+ * Ends the answer; bytes held back become events. A call that lacks only closing brackets or markers is
+ * complete; if a limit cut the answer off, disregard ends of calls that come after this. Returns 1, or 0 on
+ * failure. A call that fails for lack of memory changes nothing and may be repeated.
+ */
 QUIRE_API int32_t quire_response_parser_finish(quire_response_parser* parser, quire_error** error);
 
 /**

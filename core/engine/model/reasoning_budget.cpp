@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <gsl/gsl>
+
 #include "core/tokenizer/detokenizer.h"
 
 namespace quire {
@@ -34,31 +36,38 @@ class ReasoningBudget::Place final : public TokenMatcher {
     if (parts_->other != nullptr) other_ = parts_->other->start();
     checkpoints_.push_back({0, now_});
     decide();
+    is_current_ = true;
   }
 
   void mask(gsl::span<uint32_t> words) override {
+    catch_up();
     if (!forced_ && other_ != nullptr) return other_->mask(words);
     std::fill(words.begin(), words.end(), forced_ ? 0U : ~0U);
     if (!forced_) return;
     const auto bit = static_cast<uint32_t>(*forced_);
     if (bit / 32 < words.size()) words[bit / 32] |= 1U << (bit % 32);
   }
+  // If memory runs out, the token is not accepted, and the call may be repeated.
   bool accept(TokenId token) override {
+    catch_up();
     if (forced_ && token != *forced_) return false;
+    tokens_.reserve(tokens_.size() + 1);
     if (other_ != nullptr && !other_->accept(token)) return false;
-    see(token);
     tokens_.push_back(token);
+    is_current_ = false;
+    auto undo = gsl::finally([&] {
+      if (!is_current_) take_back(1);
+    });
+    see(token);
     if (tokens_.size() % kTokensPerCheckpoint == 0) keep();
     decide();
+    is_current_ = true;
     return true;
   }
   void rollback(int32_t num_tokens) override {
-    if (other_ != nullptr) other_->rollback(num_tokens);
-    tokens_.resize(tokens_.size() - static_cast<size_t>(num_tokens));
-    while (checkpoints_.back().num_tokens > tokens_.size()) checkpoints_.pop_back();
-    now_ = checkpoints_.back().state;
-    for (size_t i = checkpoints_.back().num_tokens; i < tokens_.size(); ++i) see(tokens_[i]);
-    decide();
+    take_back(num_tokens);
+    is_current_ = false;
+    catch_up();
   }
   bool allows_all() const override { return !forced_ && (other_ == nullptr || other_->allows_all()); }
   std::string exceeded_limit() const override {
@@ -86,7 +95,8 @@ class ReasoningBudget::Place final : public TokenMatcher {
         now_(other.now_),
         checkpoints_(other.checkpoints_),
         tokens_(other.tokens_),
-        forced_(other.forced_) {}
+        forced_(other.forced_),
+        is_current_(other.is_current_) {}
 
   std::optional<TokenId> due() const {
     if (now_.num_ended > 0) return parts_->end[now_.num_ended];
@@ -116,19 +126,36 @@ class ReasoningBudget::Place final : public TokenMatcher {
     }
   }
 
+  void take_back(int32_t num_tokens) {
+    if (other_ != nullptr) other_->rollback(num_tokens);
+    tokens_.resize(tokens_.size() - static_cast<size_t>(num_tokens));
+    while (checkpoints_.back().num_tokens > tokens_.size()) checkpoints_.pop_back();
+  }
+
+  // Computes the state after the tokens anew if an earlier call ran out of memory or took tokens back.
+  void catch_up() {
+    if (is_current_) return;
+    now_ = checkpoints_.back().state;
+    for (size_t i = checkpoints_.back().num_tokens; i < tokens_.size(); ++i) see(tokens_[i]);
+    decide();
+    is_current_ = true;
+  }
+
   void keep() {
     if (checkpoints_.size() > kMaxCheckpoints) checkpoints_.erase(checkpoints_.begin() + 1);
     checkpoints_.push_back({tokens_.size(), now_});
   }
 
   void decide() {
-    forced_ = due();
-    if (!forced_ || other_ == nullptr) return;
-    if (other_->accept(*forced_)) {
-      other_->rollback(1);
-    } else {
-      forced_.reset();
+    std::optional<TokenId> end = due();
+    if (end && other_ != nullptr) {
+      if (other_->accept(*end)) {
+        other_->rollback(1);
+      } else {
+        end.reset();
+      }
     }
+    forced_ = end;
   }
 
   std::shared_ptr<const Parts> parts_;
@@ -137,6 +164,7 @@ class ReasoningBudget::Place final : public TokenMatcher {
   std::vector<Kept> checkpoints_;  // the first one is the state before all tokens
   TokenIds tokens_;
   std::optional<TokenId> forced_;  // the only token allowed next
+  bool is_current_ = false;        // now_ and forced_ are those after the tokens
 };
 
 std::unique_ptr<TokenMatcher> ReasoningBudget::start() const {

@@ -2,6 +2,7 @@
 // tokens.
 #include "core/engine/model/reasoning_budget.h"
 
+#include <new>
 #include <optional>
 #include <random>
 
@@ -9,6 +10,7 @@
 
 #include "core/response/dialect_table.h"
 #include "tests/core/tokenizer/tokenizer_fixture.h"
+#include "tests/support/fault_loop.h"
 
 namespace quire::testing {
 namespace {
@@ -218,6 +220,38 @@ TEST_P(ReasoningBudgetTest, AnotherConstraintMayRefuseTheEnd) {
       }
       ASSERT_EQ(matcher->accept(token), plain->accept(token));
     }
+  }
+}
+
+// A token whose acceptance runs out of memory is not accepted, and is accepted when it comes again.
+TEST_P(ReasoningBudgetTest, ATokenThatRanOutOfMemoryCanBeRepeated) {
+  const ReasoningBudget budget = budget_of(3, std::make_shared<ReasoningBudget>(budget_of(1000)));
+  std::mt19937 random(5);
+  const auto plain = budget.start();
+  TokenIds said;
+  while (said.size() < 70) say(*plain, said, random);
+  const auto expected = mask_of(*plain);
+  for (size_t num_before = 0; num_before + 1 < said.size(); num_before += 7) {
+    const auto before = budget.start();
+    for (size_t i = 0; i < num_before; ++i) ASSERT_TRUE(before->accept(said[i]));
+    for_each_fault([&](const FaultPoint& point) {
+      const auto matcher = before->clone();
+      bool failed = false;
+      {
+        const AllocationFault fault(point.nth, point.span);
+        try {
+          (void)matcher->accept(said[num_before]);
+        } catch (const std::bad_alloc&) {
+          failed = true;
+        }
+      }
+      for (size_t i = num_before + (failed ? 0 : 1); i < said.size(); ++i) {
+        EXPECT_TRUE(matcher->accept(said[i])) << point << " at token " << num_before;
+      }
+      EXPECT_EQ(mask_of(*matcher), expected) << point << " at token " << num_before;
+      return failed && !::testing::Test::HasFailure();
+    });
+    if (HasFailure()) return;
   }
 }
 
