@@ -27,6 +27,8 @@ struct Question {
   Relation relation = Relation::any;
   std::string_view reference = {};  // a JSON list
   std::string_view role = {};       // the name that Relation::unlike compares with kNoRole
+  // Words that the rendering of a choice must contain; empty: `marks`.
+  std::string_view choice_marks = {};
 };
 
 // Parts of a rendering that prove that a value was printed in the form of another type: as Python prints a

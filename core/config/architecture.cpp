@@ -52,7 +52,7 @@ const ArchitectureSpec* const kRows[] = {
 };
 
 // Families with recurrent state in their layers; recognized, but not supported yet.
-constexpr std::array<std::string_view, 20> kRecurrent = {
+constexpr std::array<std::string_view, 21> kRecurrent = {
     "Qwen3NextForCausalLM",
     "Qwen3_5ForCausalLM",
     "Qwen3_5MoeForCausalLM",
@@ -73,6 +73,7 @@ constexpr std::array<std::string_view, 20> kRecurrent = {
     "Lfm2MoeForCausalLM",
     "Zamba2ForCausalLM",
     "RecurrentGemmaForCausalLM",
+    "RwkvForCausalLM",
 };
 
 // Other names of a row. Their text parts have the fields and the tensors of the row.

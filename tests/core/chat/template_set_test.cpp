@@ -86,17 +86,6 @@ TEST(Conversation, DropsNullKeysAndGivesReasoningBothNames) {
             R"({"thinking": "r", "role": "assistant", "reasoning_content": "r"})");
 }
 
-TEST(Conversation, ParsesArgumentsGivenAsStringsIfRequested) {
-  const Json call = {{"function", {{"name", "f"}, {"arguments", "{\"a\": [1]}"}}}};
-  const Json message = {{"tool_calls", {call}}};
-  EXPECT_EQ(printed(message),
-            R"({"tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": [1]}"}}]})");
-  TemplateContext context;
-  context.parse_call_arguments = true;
-  EXPECT_EQ(printed(message, context),
-            R"({"tool_calls": [{"function": {"name": "f", "arguments": {"a": [1]}}}]})");
-}
-
 TEST(Conversation, ContinuationEndsInsideTheLastMessage) {
   const std::string source = "{% for m in messages %}<{{ m.content | trim }}>{% endfor %}";
   const Json message = {{"role", "assistant"}, {"content", "so far "}};

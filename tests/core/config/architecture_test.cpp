@@ -67,7 +67,7 @@ TEST(Architecture, UnsupportedOnesAreDescribedByKindAndNearestFamily) {
   EXPECT_EQ(describe_unsupported("WhisperForConditionalGeneration"),
             "a model with an encoder or with several kinds of input");
   EXPECT_EQ(describe_unsupported("BertForMaskedLM"), "an encoder");
-  EXPECT_EQ(describe_unsupported("RWKVForCausalLM"), "");
+  EXPECT_EQ(describe_unsupported("XLNetForCausalLM"), "");
   EXPECT_NE(describe_unsupported("MambaForCausalLM").find("recurrent state"), std::string::npos);
   EXPECT_EQ(describe_unsupported("MambaForCausalLM").find("nearest"), std::string::npos);
 }

@@ -257,7 +257,7 @@ TEST(ModelConfig, ModelTypeDecidesWithoutAClassOrForOneWithoutAHead) {
   }
   json["architectures"] = {"Qwen2_5_VLForConditionalGeneration"};
   json["model_type"] = "qwen2_5_vl";
-  EXPECT_EQ(parse(json).architecture->name, "Qwen2ForCausalLM");
+  EXPECT_EQ(parse(json).architecture->name, "Qwen2_5_VLForConditionalGeneration");
 }
 
 TEST(ModelConfig, NumbersThatNobodyReadsMayBeAnything) {

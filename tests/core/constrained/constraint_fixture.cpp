@@ -1,13 +1,9 @@
 #include "tests/core/constrained/constraint_fixture.h"
 
-#include <filesystem>
-#include <map>
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/file_text.h"
-#include "tests/support/golden_folders.h"
 
 namespace quire {
 
@@ -86,18 +82,6 @@ std::string spaced(const Json& value) {
   for (const auto& [key, member] : value.items())
     out += (out.empty() ? "" : ", ") + Json(key).dump(-1, ' ', true) + ": " + spaced(member);
   return "{" + out + "}";
-}
-
-std::vector<std::string> json_files(const std::string& folder) {
-  std::map<std::string, std::string> by_name;
-  for (const std::string& golden : testing::golden_folders("json_schema")) {
-    for (const auto& entry : std::filesystem::directory_iterator(golden + "/" + folder)) {
-      if (entry.path().extension() == ".json") by_name.emplace(entry.path().filename(), entry.path());
-    }
-  }
-  std::vector<std::string> paths;
-  for (const auto& [name, path] : by_name) paths.push_back(path);
-  return paths;
 }
 
 Json read_json_file(const std::string& path) {

@@ -31,10 +31,6 @@ void expect_refusal(ConstraintKind kind, const std::string& source, ErrorCode co
 // Prints a JSON value as other printers do: with ", " and ": ".
 std::string spaced(const Json& value);
 
-// Returns the paths of the JSON files of a folder of golden schemas, in the order of their names: the
-// committed ones, and all others if they are available.
-std::vector<std::string> json_files(const std::string& folder);
-
 Json read_json_file(const std::string& path);
 
 }  // namespace quire

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/constrained/constraint_fixture.h"
+#include "tests/support/golden_schemas.h"
 
 namespace quire {
 namespace {
@@ -274,7 +275,7 @@ void report(const Counts& counts) {
 TEST(JsonFormGolden, SchemasOfTheSuiteKeepATextAndDrawValidOnes) {
   Counts counts;
   for (const char* const draft : {"draft2020-12", "draft7"}) {
-    for (const std::string& file : json_files(std::string("suite/") + draft)) {
+    for (const std::string& file : testing::golden_schemas(std::string("suite/") + draft)) {
       for (const Json& group : read_json_file(file)) {
         Json schema = group["schema"];
         if (schema.is_object() && !schema.contains("$schema") && std::string_view(draft) == "draft7")
@@ -288,14 +289,14 @@ TEST(JsonFormGolden, SchemasOfTheSuiteKeepATextAndDrawValidOnes) {
 
 TEST(JsonFormGolden, RealSchemasKeepATextAndDrawValidOnes) {
   Counts counts;
-  for (const std::string& file : json_files("real"))
+  for (const std::string& file : testing::golden_schemas("real"))
     check_form(read_json_file(file)["schema"], file, 4, counts);
   report(counts);
 }
 
 TEST(JsonFormGolden, ArgumentsOfToolsKeepATextAndDrawValidOnes) {
   Counts counts;
-  for (const std::string& file : json_files("tools")) {
+  for (const std::string& file : testing::golden_schemas("tools")) {
     const Json test = read_json_file(file);
     for (const Json& tool : test["tools"]) {
       const Json& function = tool.contains("function") ? tool["function"] : tool;

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/constrained/constraint_fixture.h"
+#include "tests/support/golden_schemas.h"
 
 namespace quire {
 namespace {
@@ -64,7 +65,7 @@ void run_suite(const std::string& draft) {
       {"draft2019-09", "https://json-schema.org/draft/2019-09/schema"},
       {"draft7", "http://json-schema.org/draft-07/schema#"}};
   Tally tally;
-  for (const std::string& file : json_files("suite/" + draft)) {
+  for (const std::string& file : testing::golden_schemas("suite/" + draft)) {
     for (const Json& group : read_json_file(file)) {
       Json schema = group["schema"];
       if (schema.is_object() && !schema.contains("$schema")) schema["$schema"] = uris.at(draft);
@@ -98,7 +99,7 @@ TEST(JsonSchemaGolden, SuiteOfDraft7) {
 TEST(JsonSchemaGolden, RealSchemas) {
   Tally tally;
   int num_schemas = 0;
-  for (const std::string& file : json_files("real")) {
+  for (const std::string& file : testing::golden_schemas("real")) {
     const Json test = read_json_file(file);
     ++num_schemas;
     const auto constraint = compile_or_count(test["schema"], tally, file);
@@ -112,7 +113,7 @@ TEST(JsonSchemaGolden, RealSchemas) {
 
 TEST(JsonSchemaGolden, ArgumentsOfTools) {
   Tally tally;
-  for (const std::string& file : json_files("tools")) {
+  for (const std::string& file : testing::golden_schemas("tools")) {
     const Json test = read_json_file(file);
     std::map<std::string, Json> schemas;
     for (const Json& tool : test["tools"]) {

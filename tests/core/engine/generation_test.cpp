@@ -158,7 +158,7 @@ TEST(GenerationTest, TokensThatTheModelBansAreNeverSampled) {
   for (const bool only_first : {false, true}) {
     FakeEngineOptions options = threadless();
     options.change_parts = [&](EngineParts& parts) {
-      (only_first ? parts.rules.first_banned_tokens : parts.rules.banned_tokens) = {plain[0]};
+      (only_first ? parts.rules.first_banned_tokens : parts.rules.banned_tokens) = TokenIds{plain[0]};
     };
     FakeEngine engine(options);
     const auto job = engine.cache->submit(greedy(prompt, 10));

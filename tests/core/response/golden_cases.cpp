@@ -193,10 +193,10 @@ std::string call_difference(const GoldenCase& golden, const ReadResponse& respon
   if (is_cut && started != text_or(expect, "started")) return "started: " + started;
   if (calls.size() != expected.size()) return std::to_string(calls.size()) + " calls";
   for (size_t i = 0; i < calls.size(); ++i) {
-    if (calls[i].name != expected[i]["name"]) return "name: " + calls[i].name;
+    if (calls[i].name != expected[i]["name"].get<std::string>()) return "name: " + calls[i].name;
     if (!same_arguments(expected[i]["arguments"], calls[i].arguments))
       return "arguments: " + calls[i].arguments;
-    if (expected[i].contains("id") && calls[i].id != expected[i]["id"]) return "id: " + calls[i].id;
+    if (expected[i].contains("id") && calls[i].id != expected[i]["id"].get<std::string>()) return "id: " + calls[i].id;
   }
   return "";
 }

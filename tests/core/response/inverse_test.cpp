@@ -195,7 +195,7 @@ std::string difference(const Json& calls, const ReadResponse& read) {
   if (read.calls.size() < calls.size()) return std::to_string(read.calls.size()) + " calls";
   for (size_t i = 0; i < calls.size(); ++i) {
     const Json& call = calls[i]["function"];
-    if (read.calls[i].name != call["name"]) return "name " + read.calls[i].name;
+    if (read.calls[i].name != call["name"].get<std::string>()) return "name " + read.calls[i].name;
     if (!read.calls[i].ended) return "no end: " + read.calls[i].arguments;
     if (nlohmann::json::parse(read.calls[i].arguments, nullptr, false) != nlohmann::json(call["arguments"]))
       return "arguments " + read.calls[i].arguments;

@@ -56,7 +56,7 @@ std::string text_of(const ToolSet& tools) {
   for (const ToolSet::Tool& tool : tools.tools()) {
     text += tool.name + ":";
     for (const JsonMember& member : *tool.parameters.as_object()) text += " " + member.key;
-    text += tools.argument_schema(tool.name, "place") == nullptr ? "." : "!";
+    text += tools.argument_schema(tool.name, "place").schema == nullptr ? "." : "!";
   }
   return text;
 }

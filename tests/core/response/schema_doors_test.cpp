@@ -11,6 +11,7 @@
 #include "core/response/response_grammar.h"
 #include "tests/core/response/response_fixture.h"
 #include "tests/support/file_text.h"
+#include "tests/support/golden_schemas.h"
 
 namespace quire {
 namespace {
@@ -184,15 +185,6 @@ TEST(SchemaDoors, UnquotedStringsStandBesideOtherTypes) {
   EXPECT_TRUE(accepts(coder, call("5.5 metres")));
 }
 
-std::vector<std::string> json_files(const std::string& folder) {
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 // What went through the doors, and why schemas were refused that a constraint alone supports.
 struct Doors {
   int schemas = 0;
@@ -255,10 +247,8 @@ void report(const Doors& doors) {
 }
 
 TEST(SchemaDoorsGolden, RealSchemasMeanTheSame) {
-  const std::string folder = std::string(QUIRE_SHARED_DIR) + "/golden/json_schema/real";
-  if (!fs::is_directory(folder)) GTEST_SKIP() << folder << " is absent";
   Doors doors;
-  for (const std::string& file : json_files(folder)) {
+  for (const std::string& file : testing::golden_schemas("real")) {
     const Json test = Json::parse(testing::file_text(file));
     Json instances = test["valid"];
     for (const Json& value : test["invalid"]) instances.push_back(value);
@@ -270,10 +260,8 @@ TEST(SchemaDoorsGolden, RealSchemasMeanTheSame) {
 }
 
 TEST(SchemaDoorsGolden, ArgumentsOfToolsMeanTheSame) {
-  const std::string folder = std::string(QUIRE_SHARED_DIR) + "/golden/json_schema/tools";
-  if (!fs::is_directory(folder)) GTEST_SKIP() << folder << " is absent";
   Doors doors;
-  for (const std::string& file : json_files(folder)) {
+  for (const std::string& file : testing::golden_schemas("tools")) {
     const Json test = Json::parse(testing::file_text(file));
     for (const Json& call : test["calls"]) {
       for (const Json& tool : test["tools"]) {
