@@ -109,7 +109,7 @@ void call_empty_as_null(History& history) {
 void text_as_parts(History& history, std::string_view role, Adaptation adaptation) {
   for (Turn& turn : history.turns) {
     const std::string* text = find_text(turn.members, "content");
-    if (!turn.has_role(role) || text == nullptr) continue;
+    if (turn.content_role() != role || text == nullptr) continue;
     JsonValue::Array parts;
     parts.push_back(text_part(*text));
     set_content(history, turn, JsonValue(std::move(parts)), adaptation);
@@ -119,7 +119,7 @@ void text_as_parts(History& history, std::string_view role, Adaptation adaptatio
 void parts_as_text(History& history, std::string_view role, Adaptation adaptation) {
   for (Turn& turn : history.turns) {
     const JsonValue* content = find_member(turn.members, "content");
-    if (!turn.has_role(role) || content == nullptr || content->as_array() == nullptr) continue;
+    if (turn.content_role() != role || content == nullptr || content->as_array() == nullptr) continue;
     std::optional<std::string> text = joined_parts(*content->as_array());
     if (text) set_content(history, turn, JsonValue(std::move(*text)), adaptation);
   }

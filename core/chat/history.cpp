@@ -20,9 +20,8 @@ struct ContentForm {
   Adaptation parts_as_text;
 };
 
-constexpr std::array<ContentForm, 5> kContentForms = {{
+constexpr std::array<ContentForm, 4> kContentForms = {{
     {"system", Adaptation::system_text_as_parts, Adaptation::system_parts_as_text},
-    {"developer", Adaptation::system_text_as_parts, Adaptation::system_parts_as_text},
     {"user", Adaptation::user_text_as_parts, Adaptation::user_parts_as_text},
     {"assistant", Adaptation::assistant_text_as_parts, Adaptation::assistant_parts_as_text},
     {"tool", Adaptation::tool_text_as_parts, Adaptation::tool_parts_as_text},

@@ -63,6 +63,13 @@ void Turn::set_role(std::string_view name) {
   set_member(members, "role", JsonValue(std::string(name)));
 }
 
+std::string_view Turn::content_role() const {
+  for (const std::string_view own : {"user", "assistant", "tool"}) {
+    if (has_role(own)) return own;
+  }
+  return "system";
+}
+
 gsl::span<const JsonValue> Turn::calls() const {
   for (const JsonMember& each : members) {
     if (each.key == "tool_calls" && each.value.as_array() != nullptr) return *each.value.as_array();

@@ -34,6 +34,9 @@ struct Turn {
   std::string_view role() const;
   bool has_role(std::string_view name) const { return role() == name; }
   void set_role(std::string_view name);
+  // Returns the role whose adaptations the content takes: user, assistant and tool have their own, all other
+  // roles those of system.
+  std::string_view content_role() const;
   // Returns the calls of the message, of which there may be none.
   gsl::span<const JsonValue> calls() const;
   bool has_calls() const { return !calls().empty(); }

@@ -35,7 +35,7 @@ std::vector<std::string> changes_of(const std::string& source, const Json& input
 
 using Lines = std::vector<std::string>;
 
-Json message(const std::string& role, const Json& content) {
+Json message_of(const std::string& role, const Json& content) {
   return {{"role", role}, {"content", content}};
 }
 
@@ -45,11 +45,11 @@ Json call_of(const std::string& id, const std::string& name, const Json& argumen
 
 // A question, an answer that calls, and the result.
 Json turn_with_call(const Json& content, const Json& arguments, const std::string& id = "a1") {
-  Json answer = message("assistant", content);
+  Json answer = message_of("assistant", content);
   answer["tool_calls"] = Json::array({call_of(id, "clock", arguments)});
-  Json result = message("tool", "noon");
+  Json result = message_of("tool", "noon");
   result["tool_call_id"] = id;
-  return Json::array({message("user", "go"), answer, result});
+  return Json::array({message_of("user", "go"), answer, result});
 }
 
 const char* const kTextArguments =
@@ -115,12 +115,12 @@ TEST(History, NullBesideCallsIsWhatTheTemplateTests) {
   EXPECT_EQ(prompt_of(needs_text, turn_with_call(nullptr, "{}")), "[user]go[assistant]clock {}[tool]noon");
   EXPECT_EQ(changes_of(needs_text, turn_with_call(nullptr, "{}")),
             Lines{"messages[1].content: call_null_as_empty"});
-  EXPECT_EQ(changes_of(needs_text, {message("user", "a"), message("assistant", nullptr)}),
+  EXPECT_EQ(changes_of(needs_text, {message_of("user", "a"), message_of("assistant", nullptr)}),
             Lines{"messages[1].content: null_as_empty"});
 }
 
 TEST(History, InstructionsOfTheDeveloperReachTheModel) {
-  const Json asked = {message("developer", "Be brief."), message("user", "hi")};
+  const Json asked = {message_of("developer", "Be brief."), message_of("user", "hi")};
   const std::string drops =
       "{% for m in messages %}{% if m.role in ['system', 'user'] %}[{{ m.role }}]{{ "
       "m.content }}{% endif %}{% endfor %}";
@@ -140,23 +140,25 @@ TEST(History, InstructionsOfTheDeveloperReachTheModel) {
 }
 
 TEST(History, MessagesOfTheSameRoleAreMergedIfTheTemplateAlternates) {
-  EXPECT_EQ(prompt_of(kAlternating, {message("system", "a"), message("developer", "b"), message("user", "c"),
-                                     message("user", "d"), message("assistant", "e"),
-                                     message("assistant", "f"), message("user", "g")}),
-            "<a\n\nb>[user]c\n\nd[assistant]e\n\nf[user]g");
-  EXPECT_EQ(changes_of(kAlternating, {message("user", "a"), message("user", "b")}),
+  EXPECT_EQ(
+      prompt_of(kAlternating, {message_of("system", "a"), message_of("developer", "b"),
+                               message_of("user", "c"), message_of("user", "d"), message_of("assistant", "e"),
+                               message_of("assistant", "f"), message_of("user", "g")}),
+      "<a\n\nb>[user]c\n\nd[assistant]e\n\nf[user]g");
+  EXPECT_EQ(changes_of(kAlternating, {message_of("user", "a"), message_of("user", "b")}),
             Lines{"messages[1]: merge_user"});
   const std::string takes_any = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}";
-  EXPECT_EQ(prompt_of(takes_any, {message("user", "a"), message("user", "b")}), "[user]a[user]b");
+  EXPECT_EQ(prompt_of(takes_any, {message_of("user", "a"), message_of("user", "b")}), "[user]a[user]b");
 }
 
 TEST(History, LateSystemMessagesGoToTheUserIfTheTemplateTakesThemOnlyAtTheBeginning) {
-  EXPECT_EQ(prompt_of(kAlternating, {message("system", "a"), message("user", "b"), message("assistant", "c"),
-                                     message("system", "d"), message("user", "e")}),
+  EXPECT_EQ(prompt_of(kAlternating,
+                      {message_of("system", "a"), message_of("user", "b"), message_of("assistant", "c"),
+                       message_of("system", "d"), message_of("user", "e")}),
             "<a>[user]b[assistant]c[user]d\n\ne");
-  EXPECT_EQ(
-      prompt_of(kAlternating, {message("user", "b"), message("assistant", "c"), message("system", "d")}),
-      "[user]b[assistant]c[user]d");
+  EXPECT_EQ(prompt_of(kAlternating,
+                      {message_of("user", "b"), message_of("assistant", "c"), message_of("system", "d")}),
+            "[user]b[assistant]c[user]d");
 }
 
 TEST(History, ToolsReachATemplateWithoutThem) {
@@ -167,7 +169,7 @@ TEST(History, ToolsReachATemplateWithoutThem) {
 }
 
 TEST(History, TheFirstFormOfCallsIsTurnedIntoTheSecond) {
-  const Json asked = {message("user", "go"),
+  const Json asked = {message_of("user", "go"),
                       {{"role", "assistant"},
                        {"content", nullptr},
                        {"function_call", {{"name", "clock"}, {"arguments", R"({"zone": "utc"})"}}}},
@@ -179,16 +181,26 @@ TEST(History, TheFirstFormOfCallsIsTurnedIntoTheSecond) {
 TEST(History, PartsAndTextsAreGivenInTheTypeThatTheTemplateUses) {
   const Json parts = {{{"type", "text"}, {"text", "a"}}, {{"type", "input_text"}, {"text", "b"}}};
   const std::string needs_text = "{% for m in messages %}[{{ m.role }}]{{ m.content.strip() }}{% endfor %}";
-  EXPECT_EQ(prompt_of(needs_text, Json::array({message("user", parts)})), "[user]a\nb");
+  EXPECT_EQ(prompt_of(needs_text, Json::array({message_of("user", parts)})), "[user]a\nb");
   const std::string prints_lists = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}";
-  EXPECT_EQ(prompt_of(prints_lists, Json::array({message("user", parts)})), "[user]a\nb");
+  EXPECT_EQ(prompt_of(prints_lists, Json::array({message_of("user", parts)})), "[user]a\nb");
   const std::string needs_parts =
       "{% for m in messages %}[{{ m.role }}]{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% "
       "endif %}{% endfor %}{% endfor %}";
-  EXPECT_EQ(prompt_of(needs_parts, Json::array({message("user", parts)})), "[user]ab");
-  EXPECT_EQ(prompt_of(needs_parts, Json::array({message("user", "ab")})), "[user]ab");
-  EXPECT_EQ(changes_of(needs_parts, Json::array({message("user", "ab")})),
+  EXPECT_EQ(prompt_of(needs_parts, Json::array({message_of("user", parts)})), "[user]ab");
+  EXPECT_EQ(prompt_of(needs_parts, Json::array({message_of("user", "ab")})), "[user]ab");
+  EXPECT_EQ(changes_of(needs_parts, Json::array({message_of("user", "ab")})),
             Lines{"messages[0].content: user_text_as_parts"});
+}
+
+TEST(History, ContentsOfOtherRolesHaveTheFormOfSystemMessages) {
+  const std::string needs_parts =
+      "{% for m in messages %}{{ m.role | capitalize }}: {% for p in m.content %}{% if p.type == 'text' %}{{ "
+      "p.text }}{% endif %}{% endfor %} {% endfor %}";
+  EXPECT_EQ(prompt_of(needs_parts, {message_of("narrator", "ab"), message_of("user", "c")}),
+            "Narrator: ab User: c ");
+  EXPECT_EQ(prompt_of(needs_parts, {message_of("developer", "ab"), message_of("user", "c")}),
+            "System: ab User: c ");
 }
 
 const char* const kShortIds =
@@ -224,7 +236,7 @@ TEST(History, ParallelCallsAreSplitIfTheTemplateTakesOne) {
       "c.function.arguments | tojson }}{% endfor %}{{ m.content }}{% endfor %}";
   Json asked = turn_with_call("", Json::object(), "a");
   asked[1]["tool_calls"].push_back(call_of("b", "date", Json::object()));
-  Json result = message("tool", "june");
+  Json result = message_of("tool", "june");
   result["tool_call_id"] = "b";
   asked.insert(asked.begin() + 2, result);
   EXPECT_EQ(prompt_of(source, asked), "[user]go[assistant]clock{}[tool]noon[assistant]date{}[tool]june");
@@ -232,7 +244,7 @@ TEST(History, ParallelCallsAreSplitIfTheTemplateTakesOne) {
 
 TEST(History, ReasoningHasAThirdName) {
   const std::string source = "{% for m in messages %}{{ m.reasoning_content }}{{ m.content }}{% endfor %}";
-  Json answer = message("assistant", "b");
+  Json answer = message_of("assistant", "b");
   answer["reasoning"] = "a";
   EXPECT_EQ(prompt_of(source, Json::array({answer})), "ab");
 }
@@ -241,8 +253,8 @@ TEST(History, WhatCannotBeAdaptedIsRefusedWithItsMessage) {
   const std::string source =
       "{% for m in messages %}{% if m.role == 'narrator' %}{{ raise_exception('no "
       "narrators') }}{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}";
-  const Json asked = {message("user", "a"), message("assistant", "b"), message("narrator", "c"),
-                      message("user", "d")};
+  const Json asked = {message_of("user", "a"), message_of("assistant", "b"), message_of("narrator", "c"),
+                      message_of("user", "d")};
   expect_error(ErrorCode::invalid_argument, {"messages[2]: chat template, line 1, column ", "no narrators"},
                [&] { prompt_of(source, asked); });
   // The template fails without any message: none is named.
@@ -255,7 +267,7 @@ TEST(History, WhatCannotBeAdaptedIsRefusedWithItsMessage) {
 }
 
 TEST(History, AddedTextIsContent) {
-  const RenderedChat rendered = render_with(kAlternating, {message("user", "a"), message("user", "b")});
+  const RenderedChat rendered = render_with(kAlternating, {message_of("user", "a"), message_of("user", "b")});
   ASSERT_EQ(rendered.runs.size(), 4U) << "[, the role, ], the content";
   EXPECT_FALSE(rendered.runs[3].from_template);
   EXPECT_EQ(rendered.runs[3].end - rendered.runs[2].end, std::string("a\n\nb").size());
