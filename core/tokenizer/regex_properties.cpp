@@ -54,12 +54,6 @@ std::optional<std::string> property_items(std::string_view name) {
   return items;
 }
 
-std::optional<std::string> negated_property_items(std::string_view name) {
-  const auto spelled = pcre2_name(name);
-  if (!spelled) return std::nullopt;
-  return fmt::format("\\P{{{}}}", *spelled);
-}
-
 std::string_view space_items() {
   return "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}"
          "\\x{3000}";
@@ -70,9 +64,13 @@ std::string_view non_space_items() {
          "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}";
 }
 
-std::string word_items(RegexDialect dialect) {
-  const std::string_view own =
-      dialect == RegexDialect::oniguruma ? "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}" : "\\x{200c}\\x{200d}";
+std::string word_items(RegexDialect dialect, RegexPlace place) {
+  std::string_view own;
+  if (dialect == RegexDialect::rust) {
+    own = "\\x{200c}\\x{200d}";
+  } else if (place == RegexPlace::pattern) {
+    own = "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
+  }
   return fmt::format("\\p{{Alphabetic}}{}{}{}{}{}", own, *property_items("L"), *property_items("M"),
                      *property_items("Nd"), *property_items("Pc"));
 }

@@ -72,7 +72,6 @@ class Translator {
     RegexSet as_set() const { return code_point ? RegexSet(literal(*code_point)) : set; }
   };
   enum class SetOperator { none, intersection, difference, symmetric_difference };
-  enum class Place { pattern, char_class };
 
   bool is_rust() const { return translation_.dialect == RegexDialect::rust; }
   bool at_end() const { return pos_ >= pattern_.size(); }
@@ -300,8 +299,8 @@ class Translator {
       return atom("[^" + property(take_negated_property()) + "]");
     if (take("\\S")) return atom(fmt::format("[^{}]", space_items()));
     if (take("\\D")) return atom("[^" + property("Nd") + "]");
-    if (take("\\W")) return atom("[^" + words() + "]");
-    const ClassMember member = take_escaped(Place::pattern);
+    if (take("\\W")) return atom("[^" + words(RegexPlace::pattern) + "]");
+    const ClassMember member = take_escaped(RegexPlace::pattern);
     if (member.code_point) return literal_atom(*member.code_point);
     atom(member.set.pattern());
   }
@@ -309,7 +308,7 @@ class Translator {
   // Returns an assertion that exactly one of the characters beside a place is a word character, or that both
   // or none are.
   std::string word_boundary(bool is_boundary) const {
-    const std::string word = fmt::format("[{}]", word_items(translation_.dialect));
+    const std::string word = fmt::format("[{}]", word_items(translation_.dialect, RegexPlace::pattern));
     const std::string_view after_word = is_boundary ? "!" : "=";
     const std::string_view after_other = is_boundary ? "=" : "!";
     return fmt::format("(?-i:(?<={0})(?{1}{0})|(?<!{0})(?{2}{0}))", word, after_word, after_other);
@@ -345,31 +344,31 @@ class Translator {
     refuse("an unknown property");
   }
 
-  std::string negated_property(const std::string& name) const {
+  // Returns the set of \P{name} in a class.
+  RegexSet negated_property(const std::string& name) const {
     if (groups_.back().ignore_case) refuse("a property that ignores case");
-    if (auto items = negated_property_items(name)) return *items;
-    refuse("an unknown property");
+    return RegexSet(property(name)).complement();
   }
 
-  std::string words() const {
+  std::string words(RegexPlace place) const {
     if (groups_.back().ignore_case) refuse("a word class that ignores case");
-    return word_items(translation_.dialect);
+    return word_items(translation_.dialect, place);
   }
 
   // Reads an escape that is valid inside and outside of classes: one code point or a set.
-  ClassMember take_escaped(Place place) {
-    const bool in_class = place == Place::char_class;
+  ClassMember take_escaped(RegexPlace place) {
+    const bool in_class = place == RegexPlace::char_class;
     const auto set = [](std::string items) { return ClassMember{std::nullopt, RegexSet(std::move(items))}; };
     if (in_class && (starts_with("\\P") || starts_with("\\p{^"))) {
-      return set(negated_property(take_negated_property()));
+      return {std::nullopt, negated_property(take_negated_property())};
     }
     if (take("\\p")) return set(property(take_property_name()));
     if (take("\\s")) return set(std::string(space_items()));
     if (take("\\d")) return set(property("Nd"));
-    if (take("\\w")) return set(words());
+    if (take("\\w")) return set(words(place));
     if (in_class && take("\\S")) return set(std::string(non_space_items()));
-    if (in_class && take("\\D")) return set(negated_property("Nd"));
-    if (in_class && take("\\W")) return {std::nullopt, RegexSet(words()).complement()};
+    if (in_class && take("\\D")) return {std::nullopt, negated_property("Nd")};
+    if (in_class && take("\\W")) return {std::nullopt, RegexSet(words(place)).complement()};
     if (in_class && !is_rust() && take("\\b")) return {uint32_t{'\b'}, {}};
     return {take_escaped_code_point(), {}};
   }
@@ -470,7 +469,7 @@ class Translator {
 
   ClassMember take_member() {
     ClassMember member =
-        peek() == '\\' ? take_escaped(Place::char_class) : ClassMember{take_code_point(), {}};
+        peek() == '\\' ? take_escaped(RegexPlace::char_class) : ClassMember{take_code_point(), {}};
     if (member.code_point >= 0x80U && groups_.back().ignore_case) {
       refuse("a letter outside of ASCII that ignores case");
     }

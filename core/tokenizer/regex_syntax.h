@@ -16,7 +16,7 @@ struct RegexTranslation {
 };
 
 // Throws ErrorCode::unsupported naming `where`, the construct and its byte offset. The only known difference:
-// inside a character class, \P{..} and \p{C} use the Unicode version of PCRE2.
+// \p{C} and \p{Cn} use the Unicode version of PCRE2.
 std::string to_pcre2(std::string_view pattern, std::string_view where,
                      const RegexTranslation& translation = {});
 

@@ -63,6 +63,10 @@ TEST(RegexSyntax, ClassesFollowUnicode16) {
   EXPECT_EQ(pieces(R"(\p{S}+)", utf8(U"a\U0001fae8\U0001fae9b")), utf8(U"a|\U0001fae8\U0001fae9|b"));
   EXPECT_EQ(pieces(R"(\P{L}+)", utf8(U"1\U00031350 2")), utf8(U"1|\U00031350| 2"));
   EXPECT_EQ(pieces(R"(\w+)", utf8(U"-\u00b2\u0301_\u2160\u0967-")), utf8(U"-|\u00b2\u0301_\u2160\u0967|-"));
+  EXPECT_EQ(pieces(R"([\w]+)", utf8(U"-\u00b2a\u00be-")), utf8(U"-\u00b2|a|\u00be-"));
+  EXPECT_EQ(pieces(R"([^\W]+)", utf8(U"-\u00b2a\u00be-")), utf8(U"-\u00b2|a|\u00be-"));
+  EXPECT_EQ(pieces(R"([\P{L}]+)", utf8(U"1\U00031350 2")), utf8(U"1|\U00031350| 2"));
+  EXPECT_EQ(pieces(R"([\D]+)", utf8(U"a\U00010d40b")), utf8(U"a|\U00010d40|b"));
   EXPECT_EQ(pieces(R"(\d)", utf8(U"1\u0967\u00b2")), utf8(U"1|\u0967|\u00b2"));
   EXPECT_EQ(pieces("(?i:s|k)", utf8(U"S\u017fK\u212ax")), utf8(U"S|\u017f|K|\u212a|x"));
   EXPECT_EQ(pieces(R"(\p{Han})", utf8(U"\u4e00\u3007\u3001")), utf8(U"\u4e00|\u3007|\u3001"));
