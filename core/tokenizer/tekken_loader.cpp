@@ -17,7 +17,7 @@ namespace {
 
 constexpr JsonLimits kTekkenLimits = {.max_bytes = 64U << 20, .max_depth = 16, .python_numbers = true};
 constexpr size_t kMaxTekkenBytes = 512;  // loading tries every split of a token for merges
-constexpr size_t kNumBytes = 256;       // the first entries are the single bytes
+constexpr size_t kNumBytes = 256;        // the first entries are the single bytes
 constexpr int64_t kMaxSpecialTokens = 65536;
 constexpr int64_t kMaxVocabSize = 1 << 22;
 // Files up to this version may leave out their special tokens, which are then these.
