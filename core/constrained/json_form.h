@@ -17,7 +17,7 @@ enum class JsonSpace : uint8_t {
 struct JsonForm {
   bool in_order = false;        // members come in the order of the schema, unnamed ones last
   bool closed = false;          // only named members, unless the schema opens an object in its own words
-  bool plain_integers = false;  // no fraction of zeros and no exponent
+  bool plain_integers = false;  // no fraction of zeros, no exponent; other exponents after one digit only
   JsonSpace space = JsonSpace::printed;
   bool operator==(const JsonForm&) const = default;
 };

@@ -728,7 +728,10 @@ class KeywordShapes {
 };
 
 SchemaCompiler::SchemaCompiler(const JsonValue& schema, LanguageStore& languages, const JsonForm& form)
-    : document_(schema), languages_(languages), form_(form), all_numbers_(number_language(languages)) {
+    : document_(schema),
+      languages_(languages),
+      form_(form),
+      all_numbers_(form.plain_integers ? printed_number_language(languages) : number_language(languages)) {
   by_literals_.emplace(std::vector<Literal>{}, kAnyValue);
   goals_.emplace_back();
   goals_.push_back({UINT32_MAX});

@@ -39,7 +39,7 @@ class SchemaCompiler {
   LanguageId name_language(uint32_t idx) const { return names_.all[idx].language; }
   uint32_t name_idx(const std::string& name);
   LanguageStore& languages() { return languages_; }
-  LanguageId all_numbers() const { return all_numbers_; }  // all JSON numbers
+  LanguageId all_numbers() const { return all_numbers_; }  // all JSON numbers of the form
   size_t num_goals() const { return goals_.size(); }
   // Returns true if no value satisfies the goal, as far as checking `levels` levels down can show.
   bool is_known_empty(GoalId goal, int levels);

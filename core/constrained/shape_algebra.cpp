@@ -9,6 +9,10 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kNumber = "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?([0-2]?[0-9]?[0-9]|30[0-7]))?";
+// With an exponent, one digit before the point: every such number is below 1e308, so readers take it as a
+// double.
+constexpr std::string_view kPrintedNumber =
+    "-?((0|[1-9][0-9]*)(\\.[0-9]+)?|[1-9](\\.[0-9]+)?[eE][+-]?([0-2]?[0-9]?[0-9]|30[0-7]))";
 // Includes the spellings with an exponent that printers use: 1e+22, 1.5e+300.
 constexpr std::string_view kInteger =
     "-?(0|[1-9][0-9]*)(\\.0+)?|-?[1-9](\\.0)?[eE]\\+?([0-2]?[0-9]?[0-9]|30[0-7])|"
@@ -49,6 +53,9 @@ void join_declared(Declared& into, const Declared& more) {
 
 LanguageId number_language(LanguageStore& languages) {
   return parse_pattern(kNumber, {}, languages);
+}
+LanguageId printed_number_language(LanguageStore& languages) {
+  return parse_pattern(kPrintedNumber, {}, languages);
 }
 LanguageId integer_language(LanguageStore& languages) {
   return parse_pattern(kInteger, {}, languages);

@@ -5,8 +5,10 @@
 
 namespace quire {
 
-// Return the languages of all JSON numbers, of the integers, and of the others.
+// Return the languages of all JSON numbers, of those as printers write them, of the integers, and of the
+// others.
 LanguageId number_language(LanguageStore& languages);
+LanguageId printed_number_language(LanguageStore& languages);
 LanguageId integer_language(LanguageStore& languages);
 LanguageId fraction_language(LanguageStore& languages);
 

@@ -3,6 +3,7 @@
 #include "core/constrained/json_form.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <random>
 
@@ -116,6 +117,24 @@ TEST(JsonForm, IntegersArePlain) {
   JsonForm any = kDrawnForm;
   any.plain_integers = false;
   EXPECT_TRUE(draws(R"({"type": "integer"})", "3440.000", any));
+}
+
+TEST(JsonForm, ADoubleHoldsNumbersWithAnExponent) {
+  constexpr const char* kNumbers = R"({"type": "number"})";
+  for (const char* const text : {"0", "-12.5", "7.25e306", "9.99e307", "-1e+22", "3E-5", "1e0"}) {
+    EXPECT_TRUE(draws(kNumbers, text)) << text;
+    EXPECT_TRUE(draws("true", text)) << text;
+    EXPECT_TRUE(std::isfinite(Json::parse(text).get<double>())) << text;
+  }
+  for (const char* const text : {"76.25e306", "10e2", "0e5", "1e308", "-0.5e1"}) {
+    EXPECT_FALSE(draws(kNumbers, text)) << text;
+    EXPECT_FALSE(draws("true", text)) << text;
+  }
+  EXPECT_TRUE(draws(R"({"not": {"type": "string"}})", "7.25e306"));
+  EXPECT_FALSE(draws(R"({"not": {"type": "string"}})", "76.25e306"));
+  JsonForm any = kDrawnForm;
+  any.plain_integers = false;
+  EXPECT_TRUE(draws(kNumbers, "76.25e306", any));
 }
 
 TEST(JsonForm, WhiteSpaceHasOneForm) {
