@@ -48,7 +48,7 @@ func messagesOfInput(input json.RawMessage) ([]chatMessage, error) {
 		case "function_call_output":
 			messages = append(messages, chatMessage{Role: "tool", ToolCallID: item.CallID, Content: contentOf(item.Output)})
 		case "reasoning":
-			if reasoning := reasoningText(item.Content); reasoning != "" {
+			if reasoning := joinedText(item.Content); reasoning != "" {
 				messages = append(messages, chatMessage{Role: "assistant", Reasoning: reasoning})
 			}
 		default:
@@ -92,8 +92,8 @@ func contentOf(content json.RawMessage) interface{} {
 	return content
 }
 
-// reasoningText returns the joined texts of the parts of an item.
-func reasoningText(content json.RawMessage) string {
+// joinedText returns the joined texts of the parts of an item.
+func joinedText(content json.RawMessage) string {
 	var parts []struct {
 		Text string `json:"text"`
 	}

@@ -63,6 +63,11 @@ func (m echoModel) PromptTokens(g *server.Generation) ([]int32, error) {
 	return []int32{1, 2}, nil
 }
 
+func (m echoModel) PromptChanges(g *server.Generation) (json.RawMessage, error) {
+	m.check(&g.Prompt)
+	return json.RawMessage("[]"), nil
+}
+
 func (m echoModel) Info() server.ModelInfo {
 	return server.ModelInfo{ContextTokens: 4096, VocabSize: 256, HasTemplate: true}
 }

@@ -340,7 +340,7 @@ func TestAnAnswerThatOutgrowsItsConstraintIsTheFaultOfTheRequest(t *testing.T) {
 		"response_format": `{"type":"gbnf","grammar":"root ::= \"(\" root \")\""}`,
 	} {
 		response, text := f.send("/v1/chat/completions", `{"model":"story","messages":[{"role":"user","content":"Go"}],
-			"max_tokens":400,"`+field+`":`+value+`}`)
+			"max_tokens":700,"`+field+`":`+value+`}`)
 		var failure struct {
 			Error struct{ Param, Message string }
 		}
