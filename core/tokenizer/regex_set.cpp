@@ -54,8 +54,10 @@ std::string RegexSet::positive_pattern() const {
   if (others_.empty()) return items_.empty() ? "(?!)" : fmt::format("[{}]", items_);
   std::vector<std::string> alternatives = others_;
   if (!items_.empty()) alternatives.insert(alternatives.begin(), fmt::format("[{}]", items_));
+  // Alternatives can overlap. The group is atomic, or else a failing search would try each of them for each
+  // character.
   return alternatives.size() == 1 ? alternatives.front()
-                                  : fmt::format("(?:{})", fmt::join(alternatives, "|"));
+                                  : fmt::format("(?>{})", fmt::join(alternatives, "|"));
 }
 
 }  // namespace quire

@@ -118,6 +118,16 @@ TEST(PatternConstructs, SetsOfCharactersAreBoundedInTime) {
   }
 }
 
+// A character that two members of a class match is tried once.
+TEST(PatternConstructs, OverlappingMembersOfAClassCostNothing) {
+  for (const Search search : {Search::machine_code, Search::interpreter}) {
+    for (const char* const pattern : {R"([3\P{N}\w]{2,}!)", R"([\W\D]+!)", R"([[^b]\S]+?!)"}) {
+      const Regex regex = compile_for(pattern, RegexDialect::oniguruma, search);
+      EXPECT_EQ(matches_of(regex, std::string(60, 'a')), Texts{}) << pattern;
+    }
+  }
+}
+
 // Each operation doubles the pattern, and each boundary adds its classes to it.
 TEST(PatternConstructs, TranslationsAreBoundedInSize) {
   std::string differences = "[a";
