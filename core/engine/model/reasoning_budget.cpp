@@ -64,16 +64,23 @@ class ReasoningBudget::Place final : public TokenMatcher {
     is_current_ = true;
     return true;
   }
+  // Allocates nothing, so that it can undo a failed accept; the next call computes the state.
   void rollback(int32_t num_tokens) override {
     take_back(num_tokens);
     is_current_ = false;
-    catch_up();
   }
-  bool allows_all() const override { return !forced_ && (other_ == nullptr || other_->allows_all()); }
+  bool allows_all() const override {
+    catch_up();
+    return !forced_ && (other_ == nullptr || other_->allows_all());
+  }
   std::string exceeded_limit() const override {
+    catch_up();
     return forced_ || other_ == nullptr ? std::string() : other_->exceeded_limit();
   }
-  bool may_end() const override { return !forced_ && (other_ == nullptr || other_->may_end()); }
+  bool may_end() const override {
+    catch_up();
+    return !forced_ && (other_ == nullptr || other_->may_end());
+  }
   std::unique_ptr<TokenMatcher> clone() const override { return std::unique_ptr<Place>(new Place(*this)); }
 
  private:
@@ -92,9 +99,9 @@ class ReasoningBudget::Place final : public TokenMatcher {
   Place(const Place& other)
       : parts_(other.parts_),
         other_(other.other_ == nullptr ? nullptr : other.other_->clone()),
-        now_(other.now_),
         checkpoints_(other.checkpoints_),
         tokens_(other.tokens_),
+        now_(other.now_),
         forced_(other.forced_),
         is_current_(other.is_current_) {}
 
@@ -107,7 +114,7 @@ class ReasoningBudget::Place final : public TokenMatcher {
     return parts_->end.front();
   }
 
-  void see(TokenId token) {
+  void see(TokenId token) const {
     const std::optional<TokenId> end = due();
     const bool reasoned = now_.reader.in_reasoning();
     std::string text;
@@ -133,7 +140,7 @@ class ReasoningBudget::Place final : public TokenMatcher {
   }
 
   // Computes the state after the tokens anew if an earlier call ran out of memory or took tokens back.
-  void catch_up() {
+  void catch_up() const {
     if (is_current_) return;
     now_ = checkpoints_.back().state;
     for (size_t i = checkpoints_.back().num_tokens; i < tokens_.size(); ++i) see(tokens_[i]);
@@ -146,7 +153,7 @@ class ReasoningBudget::Place final : public TokenMatcher {
     checkpoints_.push_back({tokens_.size(), now_});
   }
 
-  void decide() {
+  void decide() const {
     std::optional<TokenId> end = due();
     if (end && other_ != nullptr) {
       if (other_->accept(*end)) {
@@ -160,11 +167,11 @@ class ReasoningBudget::Place final : public TokenMatcher {
 
   std::shared_ptr<const Parts> parts_;
   std::unique_ptr<TokenMatcher> other_;
-  State now_;
   std::vector<Kept> checkpoints_;  // the first one is the state before all tokens
   TokenIds tokens_;
-  std::optional<TokenId> forced_;  // the only token allowed next
-  bool is_current_ = false;        // now_ and forced_ are those after the tokens
+  mutable State now_;
+  mutable std::optional<TokenId> forced_;  // the only token allowed next
+  mutable bool is_current_ = false;        // now_ and forced_ are those after the tokens
 };
 
 std::unique_ptr<TokenMatcher> ReasoningBudget::start() const {
