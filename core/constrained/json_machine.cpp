@@ -569,7 +569,7 @@ void JsonMachine::expand_object(const StackNode& node, Closure& closure) {
   const bool first = node.op == StackOp::object_first || node.op == StackOp::distinct_first ||
                      node.op == StackOp::distinct_first_at;
   if (!first && node.op != StackOp::object_after) return add_keys(node, closure);
-  const auto closes = [this](const auto&... object) { return may_close(object...); };
+  const auto closes = [](const auto&... object) { return may_close(object...); };
   if (any(closes)) add_way(first ? marks_.close_object_now : marks_.close_object, node.next, closure);
   if (first) return add_keys(node, closure);
   const auto goes_on = [this](const auto&... object) { return may_add_any(object...); };
