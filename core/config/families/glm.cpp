@@ -1,4 +1,6 @@
 // The GLM families.
+#include <utility>
+
 #include "core/config/families/deepseek.h"
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
@@ -17,6 +19,18 @@ void glm4(ModelReader& reader) {
     layer.attention_post_norm = reader.layer_norm(i, "post_self_attn_layernorm");
     layer.feed_forward_post_norm = reader.layer_norm(i, "post_mlp_layernorm");
   });
+}
+
+// The width of a head follows from the hidden size; `head_dim` only counts dimensions that turn.
+void glm4v(ModelReader& reader) {
+  kernels::HeadShape heads = reader.heads();
+  heads.head_dim = reader.model().hidden_size / heads.num_heads;
+  const std::vector<RopeSpec> ropes = std::exchange(reader.model().ropes, {});
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    reader.set_heads(layer, i, heads);
+    reader.set_rope(layer, ropes.front());
+  });
+  glm4(reader);
 }
 
 void add_experts(ModelReader& reader) {
@@ -125,6 +139,7 @@ constexpr ArchitectureSpec glm4v_row() {
   row.default_partial_rotary = 1.0;
   row.default_max_positions = 32768;
   row.default_head_dim = 0;
+  row.refine = glm4v;
   return row;
 }
 

@@ -224,9 +224,9 @@ class ConvertedFamily : public ::testing::TestWithParam<Conversion> {};
 TEST_P(ConvertedFamily, GivesTheLogitsOfTheOriginalFamily) {
   const FamilyDirectory directory(GetParam().from);
   StoredModel model = read_stored_model(directory.path());
+  GetParam().apply(model);
   model.config["architectures"] = {GetParam().architecture};
   model.config["model_type"] = GetParam().model_type;
-  GetParam().apply(model);
   TransformerRunner runner(load_stored_model(model), {});
   const std::vector<float> logits = runner.logits(read_ids(directory.golden(), "input_ids"), 512);
   EXPECT_LE(golden_error(logits, directory.golden()), tolerance(2e-3, 1e-2));

@@ -59,6 +59,7 @@ TEST_P(FamilyTest, ChunksPagesAndOtherSequencesChangeNothing) {
 TEST_P(FamilyTest, GreedyContinuationAgreesUpToTheFirstNearTie) {
   RunnerOptions options;
   options.page_tokens = 16;
+  options.num_pages = 4 * options.max_sequences;
   TransformerRunner runner(model_, options);
   expect_greedy_continuation(runner, directory_.golden());
 }
