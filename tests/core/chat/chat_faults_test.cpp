@@ -109,7 +109,7 @@ TEST(ChatFaults, ProbingSurvivesEveryFailedAllocation) {
   const auto expected = ChatTemplate::compile(kNeedsMuch)->adaptations();
   EXPECT_TRUE(expected.has(Adaptation::arguments_as_text));
   EXPECT_TRUE(expected.has(Adaptation::system_as_user));
-  constexpr int64_t kStride = 11;  // probing makes thousands of allocations
+  constexpr int64_t kStride = 61;  // probing makes tens of thousands of allocations
   const int64_t num_points = for_each_fault(
       [&](const FaultPoint& point) {
         SCOPED_TRACE(::testing::Message() << point);

@@ -68,6 +68,26 @@ std::string prompt_of(const NamedChat& named, const Json& input) {
   }
 }
 
+// The templates are loaded once, since finding out what each needs takes a while.
+class GoldenHistory : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { templates = std::make_unique<std::vector<NamedChat>>(load_templates()); }
+  static void TearDownTestSuite() { templates.reset(); }
+
+  // Returns the names of the templates for which `holds` is false.
+  static std::string failing(const std::function<bool(const NamedChat&)>& holds) {
+    std::string names;
+    for (const NamedChat& named : *templates) {
+      if (!holds(named)) names += named.name + " ";
+    }
+    return names;
+  }
+
+  static std::unique_ptr<std::vector<NamedChat>> templates;
+};
+
+std::unique_ptr<std::vector<NamedChat>> GoldenHistory::templates;
+
 // Each line of the file is the name of a template and its adaptations.
 std::map<std::string, std::string> read_table() {
   std::map<std::string, std::string> table;
@@ -79,15 +99,15 @@ std::map<std::string, std::string> read_table() {
   return table;
 }
 
-TEST(GoldenHistory, EachTemplateNeedsTheseAdaptations) {
+TEST_F(GoldenHistory, EachTemplateNeedsTheseAdaptations) {
   std::map<std::string, std::string> table = read_table();
-  for (const NamedChat& named : load_templates())
+  for (const NamedChat& named : *templates)
     EXPECT_EQ(names_of(named.chat->adaptations()), table[named.name]) << named.name;
 }
 
-TEST(GoldenHistory, ConversationsThatAreNotChangedAreRenderedAsBefore) {
+TEST_F(GoldenHistory, ConversationsThatAreNotChangedAreRenderedAsBefore) {
   size_t num_same = 0;
-  for (const NamedChat& named : load_templates()) {
+  for (const NamedChat& named : *templates) {
     for (const Json& item : named.file["cases"]) {
       const AdaptedInput adapted = adapt_input(parsed(item["input"]), named.chat->adaptations());
       if (!adapted.changes.empty()) continue;
@@ -121,15 +141,6 @@ bool has_all(const std::string& prompt, std::initializer_list<const char*> words
                      [&](const char* word) { return prompt.find(word) != std::string::npos; });
 }
 
-// Returns the names of the templates for which `holds` is false.
-std::string failing(const std::function<bool(const NamedChat&)>& holds) {
-  std::string names;
-  for (const NamedChat& named : load_templates()) {
-    if (!holds(named)) names += named.name + " ";
-  }
-  return names;
-}
-
 // Templates that need variables of their own, or write no text of messages.
 constexpr const char* kRenderNothing[] = {
     "fireworks-ai-llama-3-firefunction-v2", "hfjs_CohereForAI_c4ai-command-r-v01",
@@ -140,7 +151,7 @@ bool renders_nothing(const NamedChat& named) {
                      [&](const char* name) { return named.name == name; });
 }
 
-TEST(GoldenHistory, ACallOfTheSecondTurnIsTheSameAsTextAndAsObject) {
+TEST_F(GoldenHistory, ACallOfTheSecondTurnIsTheSameAsTextAndAsObject) {
   const Json object = {{"zone", "utc"}, {"hours", Json::array({7, true})}};
   const std::string text = R"({"zone": "utc", "hours": [7, true]})";
   EXPECT_EQ(failing([&](const NamedChat& named) {
@@ -151,7 +162,7 @@ TEST(GoldenHistory, ACallOfTheSecondTurnIsTheSameAsTextAndAsObject) {
             "");
 }
 
-TEST(GoldenHistory, ACallWithoutContentReachesThePrompt) {
+TEST_F(GoldenHistory, ACallWithoutContentReachesThePrompt) {
   EXPECT_EQ(failing([&](const NamedChat& named) {
               return renders_nothing(named) ||
                      has_all(prompt_of(named, with_call(nullptr, R"({"zone": "utc"})")),
@@ -160,7 +171,7 @@ TEST(GoldenHistory, ACallWithoutContentReachesThePrompt) {
             "");
 }
 
-TEST(GoldenHistory, ACallInOpenAisFirstFormOrWithoutIdsReachesThePrompt) {
+TEST_F(GoldenHistory, ACallInOpenAisFirstFormOrWithoutIdsReachesThePrompt) {
   Json first = with_call(nullptr, Json::object());
   first["messages"][1].erase("tool_calls");
   first["messages"][1]["function_call"] = {{"name", "clockwork"}, {"arguments", R"({"zone": "utc"})"}};
@@ -178,7 +189,7 @@ TEST(GoldenHistory, ACallInOpenAisFirstFormOrWithoutIdsReachesThePrompt) {
   }
 }
 
-TEST(GoldenHistory, AnInstructionOfTheDeveloperReachesThePrompt) {
+TEST_F(GoldenHistory, AnInstructionOfTheDeveloperReachesThePrompt) {
   const Json at_the_beginning = {message("developer", "instruction"), message("user", "question")};
   const Json late = {message("system", "firstly"), message("user", "question"), message("assistant", "reply"),
                      message("developer", "instruction"), message("user", "another")};
