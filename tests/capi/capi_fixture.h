@@ -71,6 +71,12 @@ class Report {
     return &error_;
   }
   int32_t code() const { return quire_error_code(error_); }
+  // Allocates nothing.
+  bool has_message() const {
+    size_t length = 0;
+    quire_error_message(error_, &length);
+    return length > 0;
+  }
   std::string message() const {
     size_t length = 0;
     const char* const text = quire_error_message(error_, &length);

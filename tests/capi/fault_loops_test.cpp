@@ -28,7 +28,7 @@ struct Scene {
   // Checks that a call fails only for lack of memory. Returns true if it succeeded.
   bool worked(bool success) {
     EXPECT_TRUE(success || report.code() == QUIRE_ERROR_OUT_OF_MEMORY) << report.message();
-    EXPECT_TRUE(success || !report.message().empty()) << "an error of code " << report.code();
+    EXPECT_TRUE(success || report.has_message()) << "an error of code " << report.code();
     return success;
   }
   template <typename Handle>
@@ -371,7 +371,7 @@ TEST_F(CapiFaultLoops, AScoreWhoseEngineFailsHasAMessage) {
     if (!scored || quire_job_request_set_prompt_tokens(scored.get(), ids, 5, scene.out()) == 0) continue;
     const int64_t num_scores = quire_cache_score(scene.world.cache.get(), scored.get(), 0, kForEver, nullptr,
                                                  scene.values.data(), scene.values.size(), scene.out());
-    EXPECT_TRUE(num_scores >= 0 || !scene.report.message().empty()) << nth;
+    EXPECT_TRUE(num_scores >= 0 || scene.report.has_message()) << nth;
   }
 }
 
