@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/checked_math.h"
+#include "core/base/error.h"
 #include "core/models/stage_sizes.h"
 #include "kernels/interface/half.h"
 
@@ -76,8 +77,15 @@ ExecutorLimits limits_of(const Transformer& transformer, const TransformerExecut
   return limits;
 }
 
-size_t product(int32_t rows, int32_t columns, std::string_view what) {
-  return checked_mul<size_t>(static_cast<size_t>(rows), static_cast<size_t>(columns), what);
+// Returns undefined values, [rows, columns].
+HostFloats allocate_values(int32_t rows, int32_t columns, std::string_view what) {
+  const auto num_values = checked_mul<size_t>(static_cast<size_t>(rows), static_cast<size_t>(columns), what);
+  const auto num_bytes = checked_mul<size_t>(num_values, sizeof(float), what);
+  if (num_bytes == 0) return {};
+  void* const memory = kernels::take_host_memory(num_bytes);
+  if (memory == nullptr)
+    throw Error(ErrorCode::out_of_memory, "{}: no host memory for {} bytes", what, num_bytes);
+  return {static_cast<float*>(memory), {num_bytes}};
 }
 
 void copy_pages(const StageShardState& stage, const Batch& batch) {
@@ -136,10 +144,9 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       num_pages_(limits_.guaranteed_pages()),
       page_bytes_(limits_.windows.empty() ? count_page_bytes() : 0),
       transfer_buffer_(crosses_backends(*weights_.current)
-                           ? product(options.max_tokens, limits_.hidden_size, "the residual stream")
-                           : size_t{0}),
-      host_logits_(std::make_unique_for_overwrite<float[]>(
-          product(options.max_logit_rows, limits_.vocab_size, "logits"))) {
+                           ? allocate_values(options.max_tokens, limits_.hidden_size, "the residual stream")
+                           : HostFloats()),
+      host_logits_(allocate_values(options.max_logit_rows, limits_.vocab_size, "logits")) {
   for (Pass& pass : passes_) pass.outcomes.resize(static_cast<size_t>(options.max_logit_rows));
   if (weights_.current->shard.num_shards > 1)
     team_.emplace(*options.threads, weights_.current->shard.num_shards);
@@ -239,10 +246,10 @@ void TransformerExecutor::hand_over(const StageShardState& from, const StageShar
     return;
   }
   sender.check(sender.table().read_rows(sender.handle(), source, num_tokens, limits_.hidden_size,
-                                        transfer_buffer_.data()),
+                                        transfer_buffer_.get()),
                "reading the residual stream");
   sender.check(sender.table().synchronize(sender.handle()), "reading the residual stream");
-  receiver.check(receiver.table().write_rows(receiver.handle(), transfer_buffer_.data(), num_tokens,
+  receiver.check(receiver.table().write_rows(receiver.handle(), transfer_buffer_.get(), num_tokens,
                                              limits_.hidden_size, target),
                  "writing the residual stream");
 }

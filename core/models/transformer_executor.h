@@ -11,6 +11,7 @@
 #include "core/models/transformer.h"
 #include "core/models/transformer_memory.h"
 #include "core/step/executor.h"
+#include "kernels/interface/host_memory.h"
 
 namespace quire {
 
@@ -25,6 +26,10 @@ struct TransformerExecutorOptions {
   int32_t chunk_pages = 0;                           // pages by which a cache grows or shrinks
   const ThreadFactory* threads = &system_threads();  // for the shards
 };
+
+// Values in mappings of their own. The heap would hand out a large block as a mapping once, and after it was
+// freed keep up to twice its size in each of its arenas.
+using HostFloats = std::unique_ptr<float[], kernels::HostMemoryDeleter>;
 
 // Memory and stream of one shard of a stage: the pages of its layers, and activations.
 struct StageShardState {
@@ -109,9 +114,9 @@ class TransformerExecutor final : public Executor {
   int32_t num_pages_;                // pages that have memory
   const uint64_t page_bytes_;
   // Rows in transit between backends, [max_tokens, hidden]. Empty if there is only one backend.
-  std::vector<float> transfer_buffer_;
+  HostFloats transfer_buffer_;
   // Logits on the host, [max_logit_rows, vocab]. Rows that are sampled on the device are not written.
-  std::unique_ptr<float[]> host_logits_;
+  HostFloats host_logits_;
   StepBreaks* breaks_ = nullptr;
   Ticket last_;
   std::array<Pass, 2> passes_;  // the last pass and the one before it
