@@ -248,6 +248,7 @@ void LooseReader::finish() {
 void LooseReader::close_all() {
   if (in_string()) close_string();
   finish();
+  gap_.clear();  // the white space before brackets that are missing is not inside of them
   while (!over_) {
     end_word();
     close();

@@ -58,6 +58,9 @@ bool ResponseParser::step_section() {
       for (const CallForm* form : section_.candidates) {
         if (form->tagged.begin == mark) begin_name(*form);
       }
+    } else if (found.meaning == Meaning::section_closes && !section_.has_call &&
+               section_.candidates[0]->bare) {
+      fail();  // brackets without a call
     } else if (found.meaning == Meaning::section_closes) {
       emit_raw(Kind::markup);
       mode_ = Mode::text;

@@ -196,7 +196,8 @@ std::string call_difference(const GoldenCase& golden, const ReadResponse& respon
     if (calls[i].name != expected[i]["name"].get<std::string>()) return "name: " + calls[i].name;
     if (!same_arguments(expected[i]["arguments"], calls[i].arguments))
       return "arguments: " + calls[i].arguments;
-    if (expected[i].contains("id") && calls[i].id != expected[i]["id"].get<std::string>()) return "id: " + calls[i].id;
+    if (expected[i].contains("id") && calls[i].id != expected[i]["id"].get<std::string>())
+      return "id: " + calls[i].id;
   }
   return "";
 }

@@ -31,6 +31,8 @@ TEST(ResponseParser, AMarkWithoutACallIsText) {
   }
   EXPECT_EQ(read_events(events_of(answer("llama3_json", "{\"a\": 1} [1]"))).content, "{\"a\": 1} [1]");
   EXPECT_EQ(read_events(events_of(answer("pythonic", "[see](url) f(x)"))).content, "[see](url) f(x)");
+  for (const std::string text : {"a [[] 7", "[]", "see [ ] b"})
+    EXPECT_EQ(read_events(events_of(answer("pythonic", text))).content, text);
 }
 
 TEST(ResponseParser, AnIncompleteClosingMarkAtTheEndIsMarkup) {
