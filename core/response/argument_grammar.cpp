@@ -130,25 +130,25 @@ std::string ArgumentValues::referred_value(const ToolSet::Tool& tool, const Prop
 
 bool ArgumentValues::is_simple(const SchemaInDocument& schema) {
   if (schema.schema == nullptr || schema.schema->as_object() == nullptr) return true;
-  for (const JsonMember& member : *schema.schema->as_object()) {
-    if (!is_one_of(member.key, {"type", "description", "title", "default", "examples", "nullable", "format",
-                                "enum", "const", "$defs", "definitions"})) {
-      return false;
-    }
-  }
-  return true;
+  const JsonValue::Object& keywords = *schema.schema->as_object();
+  return std::none_of(keywords.begin(), keywords.end(), [](const JsonMember& member) {
+    return is_reference(member.key) || is_one_of(member.key, {"pattern", "minLength", "maxLength", "allOf",
+                                                              "anyOf", "oneOf", "not", "if"});
+  });
+}
+
+void ArgumentValues::refuse(const Unquoted& value) const {
+  throw Error(
+      ErrorCode::unsupported,
+      "tools: the dialect {} writes \"{}\" without quotes; for such strings only type, enum and const "
+      "are supported",
+      dialect_.name, value.name)
+      .at("tools");
 }
 
 std::string ArgumentValues::text_value(const SchemaInDocument& schema, const Unquoted& value) const {
   const SchemaInDocument target = schema.target();
-  if (!is_simple(target)) {
-    throw Error(
-        ErrorCode::unsupported,
-        "tools: the dialect {} writes \"{}\" without quotes; for such strings only type, enum and const "
-        "are supported",
-        dialect_.name, value.name)
-        .at("tools");
-  }
+  if (!is_simple(target)) refuse(value);
   const JsonValue* one = target.schema == nullptr ? nullptr : target.schema->find("const");
   const JsonValue* several = target.schema == nullptr ? nullptr : target.schema->find("enum");
   const bool has_words = one != nullptr || (several != nullptr && several->as_array() != nullptr);
@@ -171,12 +171,33 @@ bool ArgumentValues::reads_as_text(std::string_view text, ValueTypes types) cons
   return json_of_plain(text, plain).front() == '"';
 }
 
-// Writes any text without the mark that ends it. If the value may have other types, texts that read as one
+// Leaves out what the parser takes for the end of a value without a closing mark: the next argument, or the
+// end of the call with a mark after it.
+void ArgumentValues::avoid_early_ends(std::string& pattern) const {
+  const CallForm& form = dialect_.forms[0];
+  if (form.arguments != ArgumentSyntax::parameters || form.tagged.parameter.elements) return;
+  avoid(pattern, form.tagged.parameter.begin);
+  std::string ends;
+  for (const Marks& marks : {form.tagged.ends, form.closes}) {
+    for (const std::string_view mark : marks) avoid(ends, mark);
+  }
+  std::string next;
+  avoid(next, form.tagged.begin);
+  for (const Marks& marks : {form.opens, form.separators, dialect_.noise, dialect_.messages.body_ends,
+                             dialect_.messages.header_begins}) {
+    for (const std::string_view mark : marks) avoid(next, mark);
+  }
+  if (!ends.empty() && !next.empty())
+    pattern += fmt::format("|({0})[ \\t\\r\\n]*(({0})[ \\t\\r\\n]*)?({1})", ends, next);
+}
+
+// Writes any text without the marks that end it. If the value may have other types, texts that read as one
 // of them are left out: the schema decides about those.
-std::string ArgumentValues::free_value(const Unquoted& value) {
+std::string ArgumentValues::free_value(const Unquoted& value) const {
   std::string avoided;
   avoid(avoided, value.end);
   avoid(avoided, "<![CDATA[");
+  avoid_early_ends(avoided);
   if (value.types.only_text() || !value.types.known) return text_without(avoided);
   std::string others = "null|None";
   if (value.types.has(ValueTypes::kBool)) others += "|[Tt]rue|[Ff]alse";
@@ -186,23 +207,32 @@ std::string ArgumentValues::free_value(const Unquoted& value) {
   return fmt::format("/(?!\\s*({})\\s*$)((?!{}).)*/s", others, avoided);
 }
 
-void ArgumentValues::add_texts(const SchemaInDocument& schema, const Unquoted& value, std::string& texts,
+std::string ArgumentValues::text_values(const SchemaInDocument& schema, const Unquoted& value) const {
+  Texts texts;
+  add_texts(schema, value, texts, 0);
+  return texts.written;
+}
+
+void ArgumentValues::add_texts(const SchemaInDocument& schema, const Unquoted& value, Texts& texts,
                                int depth) const {
   constexpr int kMaxBranchDepth = 16;
+  constexpr size_t kMaxSchemas = 1024;
   const SchemaInDocument target = schema.target();
-  if (!types_of(target).has(ValueTypes::kString) || depth > kMaxBranchDepth) return;
-  if (is_simple(target)) {
-    const std::string text = text_value(target, value);
-    if (!text.empty()) texts += text + " | ";
-    return;
-  }
+  if (depth > kMaxBranchDepth || ++texts.num_schemas > kMaxSchemas) refuse(value);
   for (const char* key : {"anyOf", "oneOf"}) {
-    const JsonValue* const branches = target.schema->find(key);
+    const JsonValue* const branches = target.schema == nullptr ? nullptr : target.schema->find(key);
     if (branches == nullptr || branches->as_array() == nullptr || !has_only_branches(*target.schema, key))
       continue;
     for (const JsonValue& branch : *branches->as_array())
       add_texts({&branch, schema.document}, value, texts, depth + 1);
+    return;
   }
+  // The target of a reference to an $id is unknown here: its values are JSON.
+  const bool is_unknown = target.schema != nullptr && target.schema->find("$ref") != nullptr &&
+                          has_only_branches(*target.schema, "$ref");
+  if (is_unknown || !types_of(target).has(ValueTypes::kString)) return;
+  const std::string text = text_value(target, value);
+  if (!text.empty()) texts.written += (texts.written.empty() ? "" : " | ") + text;
 }
 
 }  // namespace quire

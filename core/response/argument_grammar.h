@@ -36,22 +36,30 @@ class ArgumentValues {
   std::string json_value(const ToolSet::Tool& tool, const Property& property);
   // Same, without JSON strings.
   std::string json_value_without_strings(const ToolSet::Tool& tool, const Property& property);
-  // Writes an unquoted string; empty if every string that the schema allows reads as another value.
+  // Writes an unquoted string; empty if every string that the schema allows reads as another value. Throws
+  // ErrorCode::unsupported if the schema has other conditions on strings than a type, enum or const.
   std::string text_value(const SchemaInDocument& schema, const Unquoted& value) const;
-  // Writes the unquoted strings of a value that may also be another JSON value, each followed by |. Strings
-  // with other conditions than a type, enum or const are left out, because the text has no quotes that end
-  // it.
-  void add_texts(const SchemaInDocument& schema, const Unquoted& value, std::string& texts,
-                 int depth = 0) const;
-  // Returns whether the schema has only types, enum, const and annotations.
+  // Same for a value whose schema may have alternatives: writes the strings of all of them, with | between.
+  // Leaves out strings behind a reference to an $id.
+  std::string text_values(const SchemaInDocument& schema, const Unquoted& value) const;
+  // Returns whether type, enum and const are the only conditions that the schema has for strings.
   static bool is_simple(const SchemaInDocument& schema);
   // Returns the statements that come before the rules: schemas that several items refer to.
   const std::string& documents() const { return documents_; }
 
  private:
+  // The strings of alternatives.
+  struct Texts {
+    std::string written;
+    size_t num_schemas = 0;
+  };
+
   std::string referred_value(const ToolSet::Tool& tool, const Property& property, std::string_view list);
   bool reads_as_text(std::string_view text, ValueTypes types) const;
-  static std::string free_value(const Unquoted& value);
+  void add_texts(const SchemaInDocument& schema, const Unquoted& value, Texts& texts, int depth) const;
+  [[noreturn]] void refuse(const Unquoted& value) const;
+  std::string free_value(const Unquoted& value) const;
+  void avoid_early_ends(std::string& pattern) const;
 
   const Dialect& dialect_;
   std::string documents_;

@@ -316,13 +316,13 @@ class GrammarWriter {
     if (syntax.lines) before += "\n";
     std::string value;
     if (types.only_text()) {
-      value = values_.text_value(property.schema, {property.name, types, end});
+      value = fmt::format("({})", values_.text_values(property.schema, {property.name, types, end}));
     } else if (hinted || !types.has(ValueTypes::kString)) {
       value = values_.json_value(tool, property);
     } else {
-      std::string texts;
-      values_.add_texts(property.schema, {property.name, types, end}, texts);
-      value = fmt::format("({}{})", texts, values_.json_value_without_strings(tool, property));
+      const std::string texts = values_.text_values(property.schema, {property.name, types, end});
+      value = fmt::format("({}{}{})", texts, texts.empty() ? "" : " | ",
+                          values_.json_value_without_strings(tool, property));
     }
     const std::string after = (syntax.lines ? "\n" : "") + end;
     return fmt::format("{} {} {}", mark(before), value, mark(after));

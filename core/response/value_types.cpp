@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kMaxToolBytes = size_t{4} << 20;
 constexpr size_t kMaxTools = 4096;
 constexpr size_t kMaxAlternativeDepth = 16;
+constexpr size_t kMaxAlternatives = 1024;  // of one schema; references may lead to one of them many times
 // One less than the limit of System.Text.Json, because the value is inside of an object.
 constexpr size_t kMaxValueDepth = 63;
 
@@ -58,17 +59,19 @@ void narrow(ValueTypes& types, uint8_t bits) {
   types.known = true;
 }
 
-ValueTypes types_within(SchemaInDocument at, size_t depth) {
+// `num_left` is the number of alternatives that may still be looked at; the rest allows all types.
+ValueTypes types_within(SchemaInDocument at, size_t depth, size_t& num_left) {
   ValueTypes types;
+  if (depth == kMaxAlternativeDepth || num_left == 0) return types;
+  --num_left;
   at = at.target();
-  if (at.schema == nullptr || at.schema->as_object() == nullptr || depth == kMaxAlternativeDepth)
-    return types;
+  if (at.schema == nullptr || at.schema->as_object() == nullptr) return types;
   const JsonValue& schema = *at.schema;
   if (const JsonValue* type = schema.find("type")) narrow(types, union_of(*type, bits_named));
   if (const JsonValue* values = schema.find("enum")) narrow(types, union_of(*values, bits_of_value));
   if (const JsonValue* value = schema.find("const")) narrow(types, bits_of_value(*value));
   const auto bits_of_part = [&](const JsonValue& part) {
-    return types_within({&part, at.document}, depth + 1).bits;
+    return types_within({&part, at.document}, depth + 1, num_left).bits;
   };
   for (const char* key : {"anyOf", "oneOf"}) {
     if (const JsonValue* parts = schema.find(key)) narrow(types, union_of(*parts, bits_of_part));
@@ -123,7 +126,8 @@ std::string quoted(std::string_view text) {
 }  // namespace
 
 ValueTypes types_of(const SchemaInDocument& schema) {
-  return types_within(schema, 0);
+  size_t num_left = kMaxAlternatives;
+  return types_within(schema, 0, num_left);
 }
 
 ToolSet ToolSet::parse(std::string_view json) {

@@ -185,6 +185,43 @@ TEST(SchemaDoors, UnquotedStringsStandBesideOtherTypes) {
   EXPECT_TRUE(accepts(coder, call("5.5 metres")));
 }
 
+TEST(SchemaDoors, AlternativesOfUnquotedStringsAreAllAllowed) {
+  const Json parameters = Json::parse(R"({"type": "object", "$defs": {"warm": {"enum": ["red", "orange"]}},
+      "properties": {"v": {"anyOf": [{"$ref": "#/$defs/warm"}, {"const": "blue"}]}}, "required": ["v"]})");
+  const auto coder = of_rules("qwen3_coder", tool_rules(parameters));
+  for (const char* const word : {"red", "orange", "blue"})
+    EXPECT_TRUE(accepts(coder, call_of_coder(parameters, {{"v", word}}))) << word;
+  EXPECT_FALSE(accepts(coder, call_of_coder(parameters, {{"v", "green"}})));
+}
+
+// Otherwise the string would be missing among the values.
+TEST(SchemaDoors, ConditionsOnUnquotedStringsAreRefusedBesideOtherTypes) {
+  for (const char* const schema : {R"({"type": ["string", "null"], "maxLength": 5})",
+                                   R"({"anyOf": [{"type": "string", "pattern": "^a"}, {"type": "null"}]})",
+                                   R"({"not": {"type": "null"}})"}) {
+    const Json parameters{{"type", "object"}, {"properties", {{"v", Json::parse(schema)}}}};
+    try {
+      of_rules("qwen3_coder", tool_rules(parameters));
+      ADD_FAILURE() << schema;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported);
+      EXPECT_NE(std::string(error.what()).find("\"v\" without quotes"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(SchemaDoors, AlternativesThatReferToThemselvesEndSoon) {
+  Json branches = Json::array();
+  for (int i = 0; i < 10; ++i) branches.push_back({{"$ref", "#/properties/v"}});
+  const Json parameters{{"type", "object"}, {"properties", {{"v", {{"anyOf", branches}}}}}};
+  const Json tools = tool_rules(parameters)["tools"];
+  EXPECT_THROW(of_rules("qwen3_coder", tool_rules(parameters)), Error);
+  const Answer answer{
+      &find_dialect("qwen3_coder"), tools.dump(), ReasoningStart::off, "",
+      "<tool_call>\n<function=f>\n<parameter=v>\nred\n</parameter>\n</function>\n</tool_call>"};
+  EXPECT_EQ(read_events(events_of(answer)).calls.at(0).arguments, R"({"v": "red"})");
+}
+
 // What went through the doors, and why schemas were refused that a constraint alone supports.
 struct Doors {
   int schemas = 0;
