@@ -7,6 +7,7 @@
 
 #include "core/base/file_system.h"
 #include "core/chat/chat_template.h"
+#include "core/chat/history.h"
 #include "core/chat/template_error.h"
 #include "tests/core/response/response_fixture.h"
 
@@ -37,7 +38,31 @@ struct Exception {
 
 const std::map<std::string, Exception>& exceptions() {
   static const auto* const kExceptions = new std::map<std::string, Exception>{
-      {"vllm_tool_chat_template_toolace", {"strings are written without quotes", true}}};
+      {"trl_tiny_aya_chat_template", {"values do not begin on lines of their own", false, false}},
+      {"vllm_tool_chat_template_toolace", {"strings are written without quotes", true}},
+      {"Kimi-K2-Thinking", {"the template appends to a list", true}},
+      {"hfjs_CohereForAI_c4ai-command-r-v01", {"calls have a form of the template's own", true}},
+      {"ik_MiroThinker", {"the template reads a variable that it does not set", true}},
+      {"fireworks-ai-llama-3-firefunction-v2", {"the tools are the argument `functions`", true}},
+      {"axolotl_command_a", {"calls are not written", true}},
+      {"axolotl_falcon_h1", {"calls are not written", true}},
+      {"hfjs_HuggingFaceTB_SmolLM3-3B", {"calls are not written", true}},
+      {"ibm-granite-granite-3.3-2B-Instruct", {"calls are not written", true}},
+      {"royallab_groq_tool_use", {"calls are not written", true}},
+      {"vllm_tool_chat_template_glm4", {"calls are not written", true}},
+      {"vllm_tool_chat_template_phi4_mini", {"the mark before calls is not written", true}},
+      {"LFM2.5-8B-A1B", {"strings are written without escapes", false, false}},
+      {"hfjs_LiquidAI_LFM2.5-VL-450M", {"strings are written without escapes", false, false}},
+      {"vllm_tool_chat_template_llama4_pythonic",
+       {"all values are written as strings, without escapes", false, false, false}},
+      {"axolotl_llama3_2_vision", {"one call a message", false, true, true, false}},
+      {"hfjs_meta-llama_Llama-3.2-11B-Vision-Instruct", {"one call a message", false, true, true, false}},
+      {"meta-llama-Llama-3.2-3B-Instruct", {"one call a message", false, true, true, false}},
+      {"vllm_tool_chat_template_llama3.1_json", {"one call a message", false, true, true, false}},
+      {"vllm_tool_chat_template_llama3.2_json", {"one call a message", false, true, true, false}},
+      {"openai-gpt-oss-120b", {"one call a message", false, true, true, false}},
+      {"hfjs_NousResearch_Hermes-2-Pro-Llama-3-8B-JSON-Schema",
+       {"the second call has no opening mark", false, true, true, false}}};
   return *kExceptions;
 }
 
@@ -79,13 +104,14 @@ std::vector<RealTemplate> real_templates(const std::string& folder) {
 class RandomCalls {
  public:
   RandomCalls(const Dialect& dialect, const Exception& limits, uint32_t seed)
-      : limits_(limits),
+      : dialect_(dialect),
+        limits_(limits),
         random_(seed),
         odd_({"\n",    "\"",   "'",    "\\",   "\\n",  " ",   "{",      "}",   "[",     "]",
               "(",     ")",    ",",    "null", "true", "42",  "</",     "<",   ">",     "\t",
               "C:\\d", "it's", "\n\n", "</x>", "`",    "```", "\": \"", "\"}", "\", \""}) {
     const auto add = [&](const Marks& marks) {
-      for (const std::string_view mark : marks) odd_.emplace_back(mark);
+      for (const std::string_view mark : marks) marks_.emplace_back(mark);
     };
     for (const CallForm& form : dialect.forms) {
       add(form.opens);
@@ -94,7 +120,9 @@ class RandomCalls {
       for (const std::string_view mark :
            {form.tagged.begin, form.tagged.parameter.begin, form.tagged.parameter.value_begin,
             form.tagged.parameter.value_end}) {
-        if (mark.find(kKeyPlaceholder) == std::string_view::npos) odd_.emplace_back(mark);
+        const bool is_quote = form.arguments == ArgumentSyntax::loose && mark == form.tagged.parameter.begin;
+        if (!mark.empty() && !is_quote && mark.find(kKeyPlaceholder) == std::string_view::npos)
+          marks_.emplace_back(mark);
       }
     }
     add(dialect.reasoning.closes);
@@ -105,16 +133,21 @@ class RandomCalls {
     const size_t num_calls = limits_.several ? 1 + random_() % 2 : 1;
     for (size_t i = 0; i < num_calls; ++i) {
       const bool plain = random_() % 8 == 0;
-      calls.push_back(
-          {{"id", "call0000" + std::to_string(i)},
-           {"type", "function"},
-           {"function",
-            {{"name", plain ? "refresh" : "note"}, {"arguments", plain ? Json::object() : arguments()}}}});
+      const std::string name = plain ? "refresh" : "note";
+      calls.push_back({{"id", id_of(name, i)},
+                       {"type", "function"},
+                       {"function", {{"name", name}, {"arguments", plain ? Json::object() : arguments()}}}});
     }
     return calls;
   }
 
  private:
+  // Returns an id as the parser hands it out.
+  std::string id_of(const std::string& name, size_t idx) const {
+    const TaggedSyntax& tagged = dialect_.forms[0].tagged;
+    if (tagged.index_sign == '\0') return "call0000" + std::to_string(idx);
+    return std::string(tagged.name_prefix) + name + tagged.index_sign + std::to_string(idx);
+  }
   Json arguments() {
     Json made = Json::object();
     for (const char* const key : {"body", "day", "loud", "list", "title", "map", "rate"}) {
@@ -140,25 +173,26 @@ class RandomCalls {
     if (random_() % 2 == 0) map["flags"] = {true, false};
     return map;
   }
+  // A mark has a word after it: marks that follow each other as in a call end a value.
   std::string text() {
     std::string text;
     const std::vector<std::string> words = {"go", " on", "Z\u00fcrich", "\u65e5\u672c", "\U0001F600", "x y"};
+    bool after_mark = false;
     for (size_t i = 0; i < random_() % 5; ++i) {
-      const bool is_odd = limits_.has_odd && random_() % 2 == 0;
-      text += is_odd ? odd_[random_() % odd_.size()] : words[random_() % words.size()];
+      const bool is_odd = limits_.has_odd && !after_mark && random_() % 2 == 0;
+      after_mark = is_odd && !marks_.empty() && random_() % 2 == 0;
+      const std::vector<std::string>& pieces = after_mark ? marks_ : is_odd ? odd_ : words;
+      text += pieces[random_() % pieces.size()];
     }
     return text;
   }
 
+  const Dialect& dialect_;
   Exception limits_;
   std::mt19937 random_;
   std::vector<std::string> odd_;
+  std::vector<std::string> marks_;
 };
-
-Json with_text_arguments(Json calls) {
-  for (Json& call : calls) call["function"]["arguments"] = call["function"]["arguments"].dump();
-  return calls;
-}
 
 std::string render(const RealTemplate& real, const Json& calls) {
   Json messages = Json::array();
@@ -173,17 +207,12 @@ std::string render(const RealTemplate& real, const Json& calls) {
     }
   }
   const Json input{{"messages", messages}, {"tools", Json::parse(kTools)}, {"add_generation_prompt", false}};
-  return real.chat->render(testing::parsed(input), real.context).text;
+  return chat::render_history(*real.chat, testing::parsed(input), real.context).text;
 }
 
 // Returns what the template writes for the calls; throws TemplateError if it cannot.
 std::string answer_of(const RealTemplate& real, const Json& calls) {
-  std::string whole;
-  try {
-    whole = render(real, calls);
-  } catch (const chat::TemplateError&) {
-    whole = render(real, with_text_arguments(calls));
-  }
+  const std::string whole = render(real, calls);
   const std::string before = render(real, Json());
   size_t same = 0;
   while (same < before.size() && same < whole.size() && before[same] == whole[same]) ++same;
@@ -240,7 +269,7 @@ TEST(InverseOfTemplates, CallsOfTheCommittedSelectionAreReadBack) {
   Tally tally;
   for (const RealTemplate& real : real_templates(std::string(QUIRE_TEST_DATA) + "/templates"))
     expect_read_back(real, 100, tally);
-  EXPECT_GE(tally.num_templates, 7U);
+  EXPECT_GE(tally.num_templates, 5U);  // the others write nothing that can be read
 }
 
 }  // namespace
