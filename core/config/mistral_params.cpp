@@ -37,8 +37,7 @@ constexpr std::array<IntName, 8> kSizes = {{
     {"head_dim", "head_dim"},
     {"max_position_embeddings", "max_position_embeddings"},
 }};
-constexpr std::array<IntName, 5> kLatentSizes = {{
-    {"q_lora_rank", "q_lora_rank"},
+constexpr std::array<IntName, 4> kLatentSizes = {{
     {"kv_lora_rank", "kv_lora_rank", true},
     {"qk_nope_head_dim", "qk_nope_head_dim", true},
     {"qk_rope_head_dim", "qk_rope_head_dim", true},
@@ -159,6 +158,28 @@ void add_quantization(const JsonView& params, ObjectText& config) {
   config.add("quantization_config", R"({"quant_method":"fp8"})");
 }
 
+// Writes the sizes of latent attention and its experts. Mistral's own files have a matrix for each expert;
+// those of transformers stack them.
+void add_latent(const JsonView& params, const std::optional<JsonView>& moe, ObjectText& config) {
+  copy_sizes(params, kLatentSizes, config);
+  const auto query_rank = params.find("q_lora_rank");
+  config.add("q_lora_rank", query_rank ? fmt::format("{}", query_rank->as_int(0, kMaxSize)) : "null");
+  if (!moe) refuse(params.at("kv_lora_rank"), "latent attention without experts");
+  copy_sizes(*moe, kLatentExperts, config);
+  copy_number(*moe, "routed_scale", "routed_scaling_factor", config);
+  config.add("stacked_experts", "false");
+}
+
+// Refuses models with an encoder or decoder of sound, whose files name the tensors of the text part
+// otherwise.
+void refuse_audio(const JsonView& params) {
+  const auto encoders = params.find("multimodal");
+  if (!encoders) return;
+  for (const char* const name : {"whisper_model_args", "audio_model_args"})
+    if (const auto audio = encoders->find(name))
+      refuse(*audio, "a model with an encoder or decoder of sound, such as Voxtral,");
+}
+
 // Returns the class of transformers, and writes the fields that only this class has.
 std::string_view add_class(const JsonView& params, ObjectText& config) {
   const auto moe = params.find("moe");
@@ -174,11 +195,7 @@ std::string_view add_class(const JsonView& params, ObjectText& config) {
     return "MinistralForCausalLM";
   }
   if (params.has("kv_lora_rank")) {
-    copy_sizes(params, kLatentSizes, config);
-    if (moe) {
-      copy_sizes(*moe, kLatentExperts, config);
-      copy_number(*moe, "routed_scale", "routed_scaling_factor", config);
-    }
+    add_latent(params, moe, config);
     return "Mistral4ForCausalLM";
   }
   if (params.has("llama_4_scaling")) {
@@ -197,6 +214,7 @@ std::string config_of_mistral_params(std::string_view params_text, const std::st
   const JsonView params(parsed, where);
   const std::string kind = params.string_or("model_type", "transformer");
   if (kind != "transformer") refuse(params.at("model_type"), fmt::format("\"{}\"", printable(kind, 32)));
+  refuse_audio(params);
   ObjectText config;
   copy_sizes(params, kSizes, config);
   if (!params.has("max_position_embeddings")) {

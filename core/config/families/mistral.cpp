@@ -74,13 +74,16 @@ constexpr ArchitectureSpec mixtral_row() {
 void mistral4(ModelReader& reader) {
   make_latent(reader, {.query_rank = 1024, .rank = 256, .rest = 64, .rotary = 64, .value = 128});
   scale_queries(reader);
+  const bool stacked = reader.flag("stacked_experts", true);
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     if (!is_sparse_layer(reader, i)) return;
     ExpertsPart experts = deepseek_experts(reader, i);
     experts.score = kernels::RouterScore::softmax;
     experts.choice_bias = {};
-    experts.expert = stacked_expert(reader, i, {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"},
-                                    experts.num_experts, expert_width(reader));
+    if (stacked) {
+      experts.expert = stacked_expert(reader, i, {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"},
+                                      experts.num_experts, expert_width(reader));
+    }
     ModelReader::set_experts(layer, std::move(experts));
   });
 }

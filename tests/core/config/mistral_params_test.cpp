@@ -140,6 +140,15 @@ TEST(MistralParams, DamagedOnesAreRefusedByName) {
       {ErrorCode::format, "params.json.kv_lora_rank", [](Json& params) { params["kv_lora_rank"] = "all"; }},
       {ErrorCode::format, "params.json.qk_nope_head_dim is missing",
        [](Json& params) { params["kv_lora_rank"] = 32; }},
+      {ErrorCode::unsupported, "params.json.kv_lora_rank",
+       [](Json& params) {
+         params.update(
+             {{"kv_lora_rank", 32}, {"qk_nope_head_dim", 16}, {"qk_rope_head_dim", 16}, {"v_head_dim", 16}});
+       }},
+      {ErrorCode::unsupported, "params.json.multimodal.whisper_model_args",
+       [](Json& params) {
+         params["multimodal"]["whisper_model_args"] = {{"encoder_args", {{"dim", 32}}}};
+       }},
   };
   for (const Refusal& refusal : refusals) {
     Json params = small_params();
