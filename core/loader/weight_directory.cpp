@@ -104,14 +104,16 @@ std::string name_of(const SafetensorsFile& file) {
 
 }  // namespace
 
-bool has_only_consolidated_files(const std::vector<std::string>& names) {
-  bool found = false;
+bool is_mistral_layout(const std::vector<std::string>& names) {
+  if (!contains(names, "params.json")) return false;
+  bool has_own = false;
+  bool has_others = false;
   for (const std::string& name : names) {
     if (!is_weight_file(name)) continue;
-    if (!is_other_checkpoint(name)) return false;
-    found = found || is_consolidated(name);
+    has_own = has_own || is_consolidated(name);
+    has_others = has_others || !is_other_checkpoint(name);
   }
-  return found;
+  return has_own && (!has_others || !contains(names, "config.json"));
 }
 
 WeightDirectory WeightDirectory::open(const FileSystem& file_system, const std::string& path) {
@@ -120,6 +122,8 @@ WeightDirectory WeightDirectory::open(const FileSystem& file_system, const std::
   const Names names = file_system.list(path);
   Names weight_files;
   std::copy_if(names.begin(), names.end(), std::back_inserter(weight_files), is_weight_file);
+  if (is_mistral_layout(names))
+    std::erase_if(weight_files, [](const std::string& name) { return !is_consolidated(name); });
   if (weight_files.empty()) throw Error(ErrorCode::not_found, "{}: holds no *.safetensors file", path);
   FilesOfTensors index;
   std::set<std::string> chosen;

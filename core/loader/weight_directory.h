@@ -13,10 +13,12 @@
 
 namespace quire {
 
-// Returns whether the weight files among the names of a directory are consolidated*.safetensors alone.
-bool has_only_consolidated_files(const std::vector<std::string>& names);
+// Returns whether a directory with files of these names has Mistral's own layout: params.json describes
+// consolidated*.safetensors, and there is no config.json or no weight file that it describes.
+bool is_mistral_layout(const std::vector<std::string>& names);
 
-// Tensors of the weight files of one directory, by the headers of the files. The files are, in this order:
+// Tensors of the weight files of one directory, by the headers of the files. In Mistral's layout the files
+// are consolidated*.safetensors; otherwise, in this order:
 // - those that model.safetensors.index.json names, if all of them exist; a tensor that several of them have
 //   counts in the one that the index names for it. Otherwise the index is left over from other files;
 // - model.safetensors;

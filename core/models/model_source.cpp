@@ -124,9 +124,7 @@ class DirectorySource final : public ModelSource {
     }
     return {};
   }
-  // Returns whether params.json describes the weights: they are Mistral's own files, which config.json does
-  // not describe even if it exists.
-  bool has_mistral_layout() { return holds(kParamsJson) && has_only_consolidated_files(names()); }
+  bool has_mistral_layout() { return is_mistral_layout(names()); }
   TensorNames tensor_names() {
     return {directory(), config().architecture->keys,
             has_mistral_layout() ? NamesOf::mistral : NamesOf::transformers};

@@ -10,6 +10,7 @@
 #include "tests/core/models/stored_model.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/golden_families.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/safetensors_builder.h"
 
@@ -227,6 +228,94 @@ TEST(MistralLayout, ExpertsAreThoseOfMixtral) {
   expect_twin(model, own);
 }
 
+// Adds the matrices of each expert of a stack. Each is cut into parts of equal height, which `parts` names.
+void add_unstacked(const StoredTensor& stack, const std::vector<std::string>& parts, OwnFiles& own) {
+  const std::string prefix = stack.name.substr(0, stack.name.rfind('.'));
+  const auto num_parts = static_cast<int64_t>(parts.size());
+  const size_t num_bytes = stack.bytes.size() / static_cast<size_t>(stack.shape[0] * num_parts);
+  size_t begin = 0;
+  for (int64_t i = 0; i < stack.shape[0]; ++i) {
+    for (const std::string& part : parts) {
+      own.tensors.push_back({prefix + "." + std::to_string(i) + "." + part + ".weight",
+                             stack.dtype,
+                             {stack.shape[1] / num_parts, stack.shape[2]},
+                             stack.bytes.substr(begin, num_bytes)});
+      begin += num_bytes;
+    }
+  }
+}
+
+void rename_latent_as_own(StoredTensor& tensor) {
+  static const auto* const kNames = new std::vector<std::pair<std::string, std::string>>{
+      {"language_model.", ""},
+      {"mlp.", ""},
+      {"self_attn.q_a_proj", "attention.wq_a"},
+      {"self_attn.q_a_layernorm", "attention.q_a_norm"},
+      {"self_attn.q_b_proj", "attention.wq_b"},
+      {"self_attn.kv_a_proj_with_mqa", "attention.wkv_a_with_mqa"},
+      {"self_attn.kv_a_layernorm", "attention.kv_a_norm"},
+      {"self_attn.kv_b_proj", "attention.wkv_b"},
+      {"shared_experts.gate_proj", "shared_experts.w1"},
+      {"shared_experts.down_proj", "shared_experts.w2"},
+      {"shared_experts.up_proj", "shared_experts.w3"},
+  };
+  for (const auto& [from, to] : *kNames) replace_in_name(tensor, from, to);
+  rename_as_own(tensor);
+}
+
+Json own_latent_params(const Json& config) {
+  Json params = {{"dim", config["hidden_size"]},
+                 {"n_layers", config["num_hidden_layers"]},
+                 {"hidden_dim", config["intermediate_size"]},
+                 {"n_heads", config["num_attention_heads"]},
+                 {"n_kv_heads", config["num_key_value_heads"]},
+                 {"norm_eps", config["rms_norm_eps"]},
+                 {"vocab_size", config["vocab_size"]}};
+  for (const char* const name :
+       {"head_dim", "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"})
+    params[name] = config[name];
+  const Json& rope = config["rope_parameters"];
+  const Json& context = rope["original_max_position_embeddings"];
+  params["rope_theta"] = rope["rope_theta"];
+  params["yarn"] = {{"original_max_position_embeddings", context},
+                    {"factor", rope["factor"]},
+                    {"apply_scale", false},
+                    {"beta", rope["beta_fast"]},
+                    {"alpha", rope["beta_slow"]}};
+  params["llama_4_scaling"] = {{"original_max_position_embeddings", context},
+                               {"beta", rope["llama_4_scaling_beta"]}};
+  params["moe"] = {{"num_experts", config["n_routed_experts"]},
+                   {"num_experts_per_tok", config["num_experts_per_tok"]},
+                   {"expert_hidden_dim", config["moe_intermediate_size"]},
+                   {"num_shared_experts", config["n_shared_experts"]},
+                   {"num_expert_groups", config["n_group"]},
+                   {"num_expert_groups_per_tok", config["topk_group"]},
+                   {"first_k_dense_replace", config["first_k_dense_replace"]},
+                   {"route_every_n", 1},
+                   {"routed_scale", config["routed_scaling_factor"]}};
+  return params;
+}
+
+TEST(MistralLayout, LatentModelsHaveSeparateExperts) {
+  StoredModel model = read_stored_model(FamilyDirectory("mistral4").path());
+  Json& config = model.config["text_config"];
+  config["rope_parameters"]["original_max_position_embeddings"] = 8;
+  OwnFiles own;
+  own.params = own_latent_params(config);
+  for (StoredTensor tensor : model.tensors) {
+    if (!tensor.name.starts_with("language_model.")) continue;
+    rename_latent_as_own(tensor);
+    if (tensor.name.ends_with("experts.gate_up_proj")) {
+      add_unstacked(tensor, {"w1", "w3"}, own);
+    } else if (tensor.name.ends_with("experts.down_proj")) {
+      add_unstacked(tensor, {"w2"}, own);
+    } else {
+      own.tensors.push_back(std::move(tensor));
+    }
+  }
+  expect_twin(model, own);
+}
+
 // Replaces the matrices of the layers by E4M3 codes with one scale each.
 void quantize_to_fp8(StoredModel& model) {
   model.config["quantization_config"] = {{"quant_method", "fp8"}, {"activation_scheme", "static"}};
@@ -282,6 +371,13 @@ TEST(MistralLayout, ConfigJsonDecidesIfItsWeightsAreThere) {
   EXPECT_GT(relative_rms(alone, logits_by(load_stored_model(model))), 1e-3);
   files.write("model/model.safetensors", file_of(model.tensors));
   EXPECT_EQ(logits_by(load_files(files)), logits_by(load_stored_model(model)));
+}
+
+TEST(MistralLayout, OtherFilesDoNotCountWithoutAConfigJson) {
+  const OwnFiles own = to_own(small_mistral());
+  MemoryFileSystem files = written(own);
+  files.write("model/golden.safetensors", SafetensorsBuilder().build());
+  EXPECT_EQ(logits_by(load_files(files)), logits_by(load_files(written(own))));
 }
 
 TEST(MistralLayout, AMissingTensorHasItsOwnName) {
