@@ -73,7 +73,7 @@ void ResponseParser::build_value_marks() {
   }
   const std::string_view end_line = *marks_.end_line;
   marks_.value.add(end_line.substr(1), Meaning::value_end);
-  if (parameter().lines) marks_.value.add(end_line, Meaning::value_end);
+  if (value_.on_lines) marks_.value.add(end_line, Meaning::value_end);
   if (nests_elements()) marks_.value.add(*marks_.open_element, Meaning::parameter);
   if (!value_.begun) marks_.value.add(kVerbatim, Meaning::verbatim);
 }

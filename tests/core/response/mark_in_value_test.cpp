@@ -132,14 +132,6 @@ TEST(MarkInValue, TheEndOfAVerbatimTextIsFollowedByAMark) {
   expect_value(dialect, call.before + text + call.after, {{"body", body}});
 }
 
-TEST(MarkInValue, TheLineEndBeforeItIsNotPartOfTheValue) {
-  const Dialect& dialect = find_dialect("qwen3_coder");
-  const WrittenCall call = write_parameter_call(dialect, "note");
-  for (const char* const written : {"\na\n", "a\n", "\na", "a"})
-    expect_value(dialect, call.before + "<parameter=body>" + written + "</parameter>" + call.after,
-                 {{"body", "a"}});
-}
-
 TEST(MarkInValue, TextThatMayBecomeAMarkIsHeldBack) {
   const Dialect& dialect = find_dialect("qwen3_coder");
   ResponseParser parser(dialect, ToolSet::parse(kTools), ReasoningStart::closed);
