@@ -11,6 +11,8 @@ void arguments_as_object(History& history);
 void arguments_as_text(History& history);
 // Gives calls whose arguments are null, missing or an empty text an empty object.
 void empty_arguments_as_object(History& history);
+// Removes lists of calls that are empty: many templates only test whether there is a list.
+void empty_calls_left_out(History& history);
 void fill_call_types(History& history);
 // Turns `function_call` into a list of one call, and the role function into tool.
 void function_as_tool(History& history);
@@ -46,6 +48,7 @@ void merge_role(History& history, std::string_view role, Adaptation adaptation);
 void reasoning_as_reasoning_content(History& history);
 void typed_part_as_text(History& history);
 void null_as_empty(History& history);
+void null_result_as_empty(History& history);
 void call_null_as_empty(History& history);
 // Adds a content of null beside calls that have none; TemplateContext::keeps_null_call_content keeps it.
 void call_null_kept(History& history);

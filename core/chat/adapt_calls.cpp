@@ -65,6 +65,15 @@ void empty_arguments_as_object(History& history) {
   }
 }
 
+void empty_calls_left_out(History& history) {
+  for (Turn& turn : history.turns) {
+    const JsonValue* calls = find_member(turn.members, "tool_calls");
+    if (calls == nullptr || calls->as_array() == nullptr || !calls->as_array()->empty()) continue;
+    remove_member(turn.members, "tool_calls");
+    history.note(Adaptation::empty_calls_left_out, turn, "tool_calls");
+  }
+}
+
 void fill_call_types(History& history) {
   for (Turn& turn : history.turns) {
     edit_calls(turn, [&](JsonValue::Object& call, size_t call_idx) {

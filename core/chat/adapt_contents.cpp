@@ -84,6 +84,13 @@ void null_as_empty(History& history) {
   }
 }
 
+void null_result_as_empty(History& history) {
+  for (Turn& turn : history.turns) {
+    if ((turn.has_role("tool") || turn.has_role("function")) && lacks_content(turn))
+      set_content(history, turn, JsonValue(std::string()), Adaptation::null_result_as_empty);
+  }
+}
+
 void call_null_as_empty(History& history) {
   for (Turn& turn : history.turns) {
     if (turn.has_calls() && lacks_content(turn))

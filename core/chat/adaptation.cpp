@@ -9,6 +9,8 @@ constexpr std::array<std::string_view, kNumAdaptations> kNames = {
     "reasoning_as_reasoning_content",
     "typed_part_as_text",
     "empty_arguments_as_object",
+    "empty_calls_left_out",
+    "null_result_as_empty",
     "function_as_tool",
     "arguments_as_object",
     "arguments_as_text",

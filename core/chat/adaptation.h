@@ -14,6 +14,8 @@ enum class Adaptation : uint8_t {
   reasoning_as_reasoning_content,  // the name of reasoning in vLLM's answers
   typed_part_as_text,              // parts of the types input_text, output_text and refusal
   empty_arguments_as_object,       // arguments that are null, left out or an empty text
+  empty_calls_left_out,            // a list of calls without any
+  null_result_as_empty,            // a result of a tool without content
   // --- Calls of tools and their results
   function_as_tool,  // OpenAI's first form: function_call and the role function
   arguments_as_object,

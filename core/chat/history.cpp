@@ -65,6 +65,8 @@ void apply_steps(History& history, Adaptations adaptations, const Steps& steps) 
 void apply_all(History& history, Adaptations adaptations) {
   reasoning_as_reasoning_content(history);
   typed_part_as_text(history);
+  empty_calls_left_out(history);
+  null_result_as_empty(history);
   // The steps after it read lists of calls.
   if (adaptations.has(Adaptation::function_as_tool)) function_as_tool(history);
   empty_arguments_as_object(history);

@@ -98,6 +98,27 @@ TEST(History, EmptyArgumentsAreAnEmptyObject) {
   }
 }
 
+TEST(History, EmptyListsOfCallsAreLeftOut) {
+  const std::string tests_the_list =
+      "{% for m in messages %}[{{ m.role }}]{% if 'tool_calls' in m %}{{ m.tool_calls[0].function.name "
+      "}}{% else %}{{ m.content }}{% endif %}{% endfor %}";
+  Json answer = message_of("assistant", "b");
+  answer["tool_calls"] = Json::array();
+  EXPECT_EQ(prompt_of(tests_the_list, {message_of("user", "a"), answer}), "[user]a[assistant]b");
+  EXPECT_EQ(changes_of(tests_the_list, {message_of("user", "a"), answer}),
+            Lines{"messages[1].tool_calls: empty_calls_left_out"});
+}
+
+TEST(History, ResultsWithoutContentAreEmptyTexts) {
+  const std::string needs_text = std::string("{% for m in messages %}[{{ m.role }}]{% if m.role == 'tool' ") +
+                                 "%}{{ m.content | tojson }}{% endif %}{% endfor %}";
+  Json asked = turn_with_call("", "{}");
+  asked[2]["content"] = nullptr;
+  EXPECT_EQ(prompt_of(needs_text, asked), "[user][assistant][tool]\"\"");
+  asked[2].erase("content");
+  EXPECT_EQ(prompt_of(needs_text, asked), "[user][assistant][tool]\"\"");
+}
+
 TEST(History, NullBesideCallsIsWhatTheTemplateTests) {
   const std::string tests_null =
       "{% for m in messages %}[{{ m.role }}]{% if m.role == 'assistant' and m['content'] is none %}call {{ "
@@ -220,6 +241,16 @@ TEST(History, IdsOfCallsAreShortenedOrFilledInIfTheTemplateNeedsThem) {
   EXPECT_EQ(filled.substr(filled.size() - 9), filled.substr(filled.find("{} ") + 3, 9));
   EXPECT_EQ(changes_of(kObjectArguments, bare), Lines{"messages[1].tool_calls[0].function.arguments: "
                                                       "arguments_as_object"});
+}
+
+TEST(History, ShortIdsAreReplacedIfTheTemplateNeedsNineCharacters) {
+  const std::string cuts =
+      "{% for m in messages %}{% for c in m.tool_calls or [] %}{% if c.id|length < 9 %}{{ "
+      "raise_exception('short') }}{% endif %}{{ c.function.name }} {{ c.id[-9:] }} {% endfor %}{{ m.content "
+      "}} {{ (m.tool_call_id or '')[-9:] }}{% endfor %}";
+  const std::string prompt = prompt_of(cuts, turn_with_call("", "{}", "call_0"));
+  EXPECT_NE(prompt.find("clock "), std::string::npos) << prompt;
+  EXPECT_EQ(prompt.substr(prompt.size() - 9), prompt.substr(prompt.find("clock ") + 6, 9));
 }
 
 TEST(History, ResultsGetTheNameOfTheFunctionIfTheTemplateWritesIt) {
