@@ -103,7 +103,8 @@ class SmallStack : public ::testing::TestWithParam<Descent> {};
 
 TEST_P(SmallStack, HoldsTheDeepestInput) {
   if (testing::kHasLargeFrames) GTEST_SKIP() << "the frames of a sanitizer are several times as large";
-  const auto& [name, run, most] = GetParam();
+  const auto& run = GetParam().run;
+  const size_t most = GetParam().most;
   const size_t deepest = deepest_accepted(most, run);
   EXPECT_GE(deepest, 10U) << "inputs that occur are refused";
   const size_t num_used = run_on_stack(size_t{16} << 20, [&] { run(deepest); });

@@ -1,7 +1,6 @@
 #include "tests/core/constrained/constraint_fixture.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include "tests/support/file_text.h"
 
@@ -60,16 +59,6 @@ bool accepts_tokens(const std::shared_ptr<const Constraint>& constraint, std::st
     text.remove_prefix(vocabulary.bytes(best).size());
   }
   return matcher.may_end();
-}
-
-void expect_refusal(ConstraintKind kind, const std::string& source, ErrorCode code, const std::string& word) {
-  try {
-    compile(kind, source);
-    ADD_FAILURE() << source;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-  }
 }
 
 std::string spaced(const Json& value) {

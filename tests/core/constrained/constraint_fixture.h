@@ -25,9 +25,6 @@ bool accepts(const std::shared_ptr<const Constraint>& constraint, std::string_vi
 // Same check token by token: takes the longest tokens of the vocabulary and tests each against its mask.
 bool accepts_tokens(const std::shared_ptr<const Constraint>& constraint, std::string_view text);
 
-// Expects that compiling a source fails with this code and a message that contains `word`.
-void expect_refusal(ConstraintKind kind, const std::string& source, ErrorCode code, const std::string& word);
-
 // Prints a JSON value as other printers do: with ", " and ": ".
 std::string spaced(const Json& value);
 

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/constrained/constraint_cache.h"
 #include "tests/core/constrained/constraint_fixture.h"
+#include "tests/core/constrained/expect_refusal.h"
 
 namespace quire {
 namespace {

@@ -1,6 +1,7 @@
 // Fault injection: every allocation of every call on a constraint fails once, and from then on for ever. The
 // other texts of the constraint have the same masks as without the fault, and the call succeeds once memory
 // is back.
+#include <iostream>
 #include <new>
 
 #include <gtest/gtest.h>
@@ -106,6 +107,7 @@ bool run_with_fault(const Source& source, const FaultPoint& point, const std::ve
 }
 
 TEST(ConstraintFaults, ATextAndItsNeighbourSurviveEveryFailedAllocation) {
+  int64_t num_faults = 0;
   for (const Source& source : kSources) {
     const std::vector<Sight> expected = sights_of(source, compile(source.kind, source.source));
     const int64_t num_points = for_each_fault(
@@ -115,8 +117,10 @@ TEST(ConstraintFaults, ATextAndItsNeighbourSurviveEveryFailedAllocation) {
         },
         23);
     EXPECT_GT(num_points, 20) << source.source;
+    num_faults += num_points;
     if (HasFailure()) return;
   }
+  std::cout << num_faults << " faults\n";
 }
 
 // Full states are left for new ones in the middle of a text.
@@ -153,13 +157,16 @@ TEST(ConstraintFaults, AMoveToOtherStatesSurvivesEveryFailedAllocation) {
     EXPECT_EQ(seen, expected);
     return failed && !HasFailure();
   };
-  EXPECT_GT(for_each_fault(read_with_fault, 61), 20);
+  const int64_t num_faults = for_each_fault(read_with_fault, 61);
+  std::cout << num_faults << " faults\n";
+  EXPECT_GT(num_faults, 20);
 }
 
 TEST(ConstraintFaults, CompilingSurvivesEveryFailedAllocation) {
+  int64_t num_faults = 0;
   for (const Source& source : kSources) {
     const std::vector<Sight> expected = sights_of(source, compile(source.kind, source.source));
-    for_each_fault(
+    num_faults += for_each_fault(
         [&](const FaultPoint& point) {
           SCOPED_TRACE(::testing::Message() << source.source << ": " << point);
           bool failed = false;
@@ -179,6 +186,7 @@ TEST(ConstraintFaults, CompilingSurvivesEveryFailedAllocation) {
         5);
     EXPECT_EQ(sights_of(source, compile(source.kind, source.source)), expected);
   }
+  std::cout << num_faults << " faults\n";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/constrained/constraint_fixture.h"
+#include "tests/core/constrained/expect_refusal.h"
 
 namespace quire {
 namespace {

@@ -11,9 +11,9 @@ namespace {
 
 // Returns the name of a tensor without the wrapper of its checkpoint, which messages lack if the tensor does.
 std::string unwrapped(const std::string& name) {
-  for (const char* const wrapper : {"model.language_model.", "language_model.model."})
-    if (name.starts_with(wrapper)) return "model." + name.substr(std::string(wrapper).size());
-  return name;
+  const std::string inner = "model.language_model.", outer = "language_model.";
+  if (name.starts_with(inner)) return "model." + name.substr(inner.size());
+  return name.starts_with(outer) ? name.substr(outer.size()) : name;
 }
 
 // Checks for the name of the module if its weights may have several formats.
