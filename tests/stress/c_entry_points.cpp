@@ -133,6 +133,10 @@ void make_prompt_of_parts(CWorld& /*w*/, const Calls& call) {
   call(quire_job_request_add_prompt_special, request.get(), "a", 1);
   call(quire_job_request_set_prompt_text, request.get(), "abc", 3);
   call(quire_job_request_set_random_seed, request.get(), 0);
+  call(quire_job_request_set_json_order, request.get(), QUIRE_JSON_ORDER_ANY);
+  call(quire_job_request_set_json_closed, request.get(), 0);
+  call(quire_job_request_set_json_plain_integers, request.get(), 0);
+  call(quire_job_request_set_json_space, request.get(), QUIRE_JSON_SPACE_COMPACT);
   call(quire_job_request_set_logit_biases, request.get(), kTokens.data(), kTokens.size(), 0.5);
   call(quire_job_request_clear_logit_biases, request.get());
   call(quire_job_request_set_user_data_step, request.get(), uint64_t{0});
