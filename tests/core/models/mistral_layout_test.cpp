@@ -202,15 +202,14 @@ void add_experts(StoredModel& model, int num_experts) {
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
     for (const auto& [dense, expert] :
          {std::pair{"gate_proj", "w1"}, std::pair{"down_proj", "w2"}, std::pair{"up_proj", "w3"}}) {
-      const StoredTensor& source = model.tensor(prefix + "mlp." + dense + ".weight");
-      StoredTensor tensor = source;
+      const std::string dense_name = prefix + "mlp." + dense + ".weight";
+      StoredTensor tensor = model.tensor(dense_name);
       for (int i = 0; i < num_experts; ++i) {
         std::rotate(tensor.bytes.begin(), tensor.bytes.begin() + 2 * (i + 3), tensor.bytes.end());
         tensor.name = prefix + "block_sparse_moe.experts." + std::to_string(i) + "." + expert + ".weight";
         model.tensors.push_back(tensor);
       }
-      std::erase_if(model.tensors,
-                    [&](const StoredTensor& t) { return t.name == prefix + "mlp." + dense + ".weight"; });
+      std::erase_if(model.tensors, [&](const StoredTensor& t) { return t.name == dense_name; });
     }
     StoredTensor router = model.tensor(prefix + "self_attn.q_proj.weight");
     router.shape[0] = num_experts;
