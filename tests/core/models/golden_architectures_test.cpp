@@ -21,9 +21,12 @@ std::string stored_directory(const std::string& family) {
   return {};
 }
 
+// Leaves out outputs that have a fault of the program that made them (tests/golden/derived/README.md).
 std::vector<std::string> families_with_stored_weights() {
   std::vector<std::string> names = golden_families();
-  std::erase_if(names, [](const std::string& name) { return stored_directory(name).empty(); });
+  std::erase_if(names, [](const std::string& name) {
+    return stored_directory(name).empty() || name == "falcon_rw" || name == "youtu";
+  });
   return names;
 }
 
