@@ -356,8 +356,9 @@ class ModelPair {
   int num_matrices_ = 0;
 };
 
-// Returns the relative error over rows of logits. If two experts have the same score, a token of a mixture may
-// go to either of them, and later tokens attend to it: for mixtures the lower quartile of the rows counts.
+// Returns the relative error over rows of logits. If two experts have the same score, a token of a mixture
+// may go to either of them, and later tokens attend to it: for mixtures the lower quartile of the rows
+// counts.
 double distance(const std::vector<float>& values, const std::vector<float>& reference, int32_t vocab,
                 bool is_mixture) {
   const auto columns = static_cast<std::ptrdiff_t>(vocab);
