@@ -81,6 +81,7 @@
   X(int32_t, cancel_free, (quire_cancel* handle, quire_error** error)) \
   X(int32_t, cancel_is_triggered, (quire_cancel* cancel, quire_error** error)) \
   X(int32_t, cancel_trigger, (quire_cancel* cancel, quire_error** error)) \
+  X(int64_t, chat_template_changes, (quire_chat_template* chat, const char* text, size_t text_len, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int32_t, chat_template_choose, (quire_chat_template* chat, const char* text, size_t text_len, quire_error** error)) \
   X(quire_chat_template*, chat_template_create, (const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, chat_template_free, (quire_chat_template* handle, quire_error** error)) \
@@ -88,6 +89,7 @@
   X(quire_chat_template*, chat_template_open, (const char* text, size_t text_len, quire_error** error)) \
   X(int64_t, chat_template_render, (quire_chat_template* chat, const char* text, size_t text_len, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int64_t, chat_template_segments, (quire_chat_template* chat, const char* text, size_t text_len, int64_t* out_sizes, size_t out_capacity, quire_error** error)) \
+  X(int32_t, chat_template_set_adapts_history, (quire_chat_template* chat, int32_t adapts, quire_error** error)) \
   X(int32_t, chat_template_set_now, (quire_chat_template* chat, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, chat_template_set_token, (quire_chat_template* chat, int32_t kind, const char* text, size_t text_len, quire_error** error)) \
   X(int64_t, chat_template_tokens, (quire_chat_template* chat, quire_model* model, const char* text, size_t text_len, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
@@ -309,6 +311,7 @@
   X(int32_t, model_options_set_split, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int64_t, model_path, (quire_model* model, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int64_t, model_render_chat, (quire_model* model, quire_job_request* request, char* out_text, size_t out_capacity, quire_error** error)) \
+  X(int64_t, model_render_chat_changes, (quire_model* model, quire_job_request* request, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int64_t, model_render_chat_tokens, (quire_model* model, quire_job_request* request, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
   X(int32_t, model_set_idle_timeout_ns, (quire_model* model, int64_t idle_timeout_ns, quire_error** error)) \
   X(int32_t, model_set_priority, (quire_model* model, int32_t priority, quire_error** error)) \
