@@ -276,6 +276,7 @@ const (
 	// The order of the schema; members that it does not name come last.
 	JSONOrderSchema = JSONOrder(native.QUIRE_JSON_ORDER_SCHEMA)
 
+	// Any order.
 	JSONOrderAny = JSONOrder(native.QUIRE_JSON_ORDER_ANY)
 )
 

@@ -35,7 +35,7 @@
 
 /* Orders of the members of an object. */
 #define QUIRE_JSON_ORDER_SCHEMA 0 /* the order of the schema; members that it does not name come last */
-#define QUIRE_JSON_ORDER_ANY 1
+#define QUIRE_JSON_ORDER_ANY 1    /* any order */
 
 /* White space in JSON. */
 #define QUIRE_JSON_SPACE_SPACED 0  /* one blank after a colon and a comma: {"a": 1, "b": [2, 3]} */
