@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/ascii.h"
 #include "core/base/error.h"
 #include "core/base/text_place.h"
 #include "core/base/utf8.h"
@@ -31,8 +32,7 @@ constexpr std::array<NumberWord, 3> kNumberWords = {
 
 // Returns whether `c` may be part of a number or of a word such as Infinity.
 bool is_token_char(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '+' ||
-         c == '.';
+  return is_ascii_letter_or_digit(c) || c == '-' || c == '+' || c == '.';
 }
 
 // Returns whether `token` is a number that is too large for a double.

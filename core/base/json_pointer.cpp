@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/ascii.h"
 #include "core/base/hex.h"
 
 namespace quire {
@@ -51,7 +52,7 @@ const JsonValue* step_into(const JsonValue& value, const std::string& part) {
   if (array == nullptr || part.empty() || part.size() > 9) return nullptr;
   size_t idx = 0;
   for (const char symbol : part) {
-    if (symbol < '0' || symbol > '9') return nullptr;
+    if (!is_ascii_digit(symbol)) return nullptr;
     idx = idx * 10 + static_cast<size_t>(symbol - '0');
   }
   return idx < array->size() ? &(*array)[idx] : nullptr;

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "core/base/ascii.h"
 #include "core/base/sha256.h"
 #include "core/chat/adapt.h"
 
@@ -12,10 +13,8 @@ namespace {
 constexpr size_t kShortIdBytes = 9;  // required by the templates of Mistral
 
 bool is_short_id(std::string_view id) {
-  return id.size() == kShortIdBytes && std::all_of(id.begin(), id.end(), [](char byte) {
-           return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-                  (byte >= 'A' && byte <= 'Z');
-         });
+  return id.size() == kShortIdBytes &&
+         std::all_of(id.begin(), id.end(), [](char byte) { return is_ascii_letter_or_digit(byte); });
 }
 
 // Shortens the id at `key`; returns whether it changed.

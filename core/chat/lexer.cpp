@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "core/base/ascii.h"
 #include "core/base/utf8.h"
 #include "core/chat/unicode.h"
 
@@ -31,12 +32,9 @@ constexpr std::array<std::string_view, 26> kOperators = {"//", "**", "==", "!=",
                                                          "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                                          ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
-bool is_digit_char(char c) {
-  return c >= '0' && c <= '9';
-}
 bool is_name_char(char c) {
   const auto byte = static_cast<unsigned char>(c);
-  return byte >= 0x80 || c == '_' || is_digit_char(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  return byte >= 0x80 || c == '_' || is_ascii_letter_or_digit(c);
 }
 
 class Lexer {
@@ -207,7 +205,7 @@ class Lexer {
 
   void read_token() {
     const char c = source_[pos_];
-    if (is_digit_char(c)) return read_number();
+    if (is_ascii_digit(c)) return read_number();
     if (is_name_char(c)) return read_name();
     if (c == '"' || c == '\'') return read_text(c);
     read_operator();
@@ -220,13 +218,13 @@ class Lexer {
   }
 
   size_t digits_end(size_t at) const {
-    while (at < source_.size() && is_digit_char(source_[at])) {
+    while (at < source_.size() && is_ascii_digit(source_[at])) {
       ++at;
-      if (at + 1 < source_.size() && source_[at] == '_' && is_digit_char(source_[at + 1])) ++at;
+      if (at + 1 < source_.size() && source_[at] == '_' && is_ascii_digit(source_[at + 1])) ++at;
     }
     return at;
   }
-  bool has_digit(size_t at) const { return at < source_.size() && is_digit_char(source_[at]); }
+  bool has_digit(size_t at) const { return at < source_.size() && is_ascii_digit(source_[at]); }
 
   // Returns the end of a fraction and exponent that follow digits; `at` itself if there are none.
   size_t real_end(size_t at) const {

@@ -1,11 +1,11 @@
 #include "core/chat/template_probe.h"
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/base/ascii.h"
 #include "core/base/error.h"
 #include "core/chat/conversation.h"
 #include "core/chat/history.h"
@@ -35,11 +35,6 @@ bool is_kept(const std::optional<std::string>& rendered, std::string_view marks)
   return rendered && contains_all(*rendered, marks) &&
          std::none_of(kWrongForms.begin(), kWrongForms.end(),
                       [&](std::string_view form) { return contains(*rendered, form); });
-}
-
-std::string in_lower_case(std::string text) {
-  for (char& byte : text) byte = static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
-  return text;
 }
 
 std::string replaced(std::string text, std::string_view old_part, std::string_view new_part) {
@@ -90,7 +85,7 @@ class Prober {
     if (!reference) return true;
     if (question.relation == Relation::same) return rendered == *reference;
     // Templates write the names of roles in lower case, or with a capital.
-    return in_lower_case(rendered) != replaced(in_lower_case(*reference), kNoRole, question.role);
+    return ascii_lower(rendered) != replaced(ascii_lower(*reference), kNoRole, question.role);
   }
 
   // Returns the rendering of the adapted messages, or nothing if it fails.

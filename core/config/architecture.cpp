@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/ascii.h"
 #include "core/config/families/families.h"
 
 namespace quire {
@@ -126,17 +127,11 @@ constexpr std::array<std::string_view, 13> kEndings = {"ForSequenceClassificatio
                                                        "Model",
                                                        "Decoder"};
 
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
-
 // Returns the name of the family in lower case: "qwen3" for "Qwen3ForCausalLM".
 std::string family_of(std::string_view name) {
-  const std::string lower = lower_case(name);
+  const std::string lower = ascii_lower(name);
   for (const std::string_view ending : kEndings) {
-    if (lower.size() > ending.size() && lower.ends_with(lower_case(ending)))
+    if (lower.size() > ending.size() && lower.ends_with(ascii_lower(ending)))
       return lower.substr(0, lower.size() - ending.size());
   }
   return lower;
@@ -212,11 +207,11 @@ const ArchitectureSpec* find_architecture_by_model_type(std::string_view model_t
 bool is_class_without_head(const ArchitectureSpec& spec, std::string_view name) {
   if (name == spec.name) return false;
   const std::string family = family_of(spec.name);
-  return lower_case(name) == family + "model" || lower_case(name) == family + "textmodel";
+  return ascii_lower(name) == family + "model" || ascii_lower(name) == family + "textmodel";
 }
 
 bool is_class_of(const ArchitectureSpec& spec, std::string_view name) {
-  return is_class_without_head(spec, name) || lower_case(name) == lower_case(spec.name);
+  return is_class_without_head(spec, name) || ascii_lower(name) == ascii_lower(spec.name);
 }
 
 std::string describe_unsupported(std::string_view name) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/ascii.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 
@@ -36,9 +37,8 @@ JsonValue read_json(const FileSystem& files, const std::string& path) {
 
 // Returns whether a module's path is the name of a directory within the model's.
 bool is_plain_name(std::string_view path) {
-  const bool has_only_name_chars = std::all_of(path.begin(), path.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
+  const bool has_only_name_chars = std::all_of(
+      path.begin(), path.end(), [](char c) { return is_ascii_letter_or_digit(c) || c == '_' || c == '-'; });
   return !path.empty() && has_only_name_chars;
 }
 

@@ -4,6 +4,7 @@
 
 #include <pcre2.h>
 
+#include "core/base/ascii.h"
 #include "core/base/error.h"
 
 namespace quire {
@@ -18,8 +19,7 @@ constexpr uint32_t kMaxHeapKib = 1024;
 std::string pattern_of_wildcard(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    const bool is_plain =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    const bool is_plain = is_ascii_letter_or_digit(c) || c == '_';
     if (c == '*') {
       out += ".*";
     } else {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "core/base/ascii.h"
 #include "core/base/error.h"
 #include "core/constrained/grammar_shape.h"
 #include "core/constrained/source_reader.h"
@@ -18,8 +19,7 @@ constexpr int kMaxNesting = 64;
 constexpr uint32_t kMaxRepeat = 1'000'000;
 
 bool is_name_char(char symbol) {
-  return (symbol >= 'a' && symbol <= 'z') || (symbol >= 'A' && symbol <= 'Z') ||
-         (symbol >= '0' && symbol <= '9') || symbol == '-' || symbol == '_' || symbol == '.';
+  return is_ascii_letter_or_digit(symbol) || symbol == '-' || symbol == '_' || symbol == '.';
 }
 
 class GbnfReader : private SourceReader {
@@ -232,7 +232,7 @@ class GbnfReader : private SourceReader {
     if (name.size() > 4 && name[1] == '[') {
       id = 0;
       for (const char digit : name.substr(2, name.size() - 4)) {
-        if (digit < '0' || digit > '9' || id > 100'000'000) malformed("a token id that is not a number");
+        if (!is_ascii_digit(digit) || id > 100'000'000) malformed("a token id that is not a number");
         id = id * 10 + (digit - '0');
       }
     } else {

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/ascii.h"
 #include "core/base/error.h"
 #include "core/base/text_place.h"
 #include "core/base/utf8.h"
@@ -59,8 +60,7 @@ constexpr CommonTerminal kCommon[] = {
 };
 
 bool is_name_char(char symbol) {
-  return (symbol >= 'a' && symbol <= 'z') || (symbol >= 'A' && symbol <= 'Z') ||
-         (symbol >= '0' && symbol <= '9') || symbol == '-' || symbol == '_';
+  return is_ascii_letter_or_digit(symbol) || symbol == '-' || symbol == '_';
 }
 
 bool is_terminal_name(std::string_view name) {
@@ -327,8 +327,7 @@ class LarkReader : private SourceReader {
     const std::string name = read_name();
     first_uses_.emplace(name, begin);
     const ExpressionId rule = reference(rule_idx(name));
-    if (peek() == '{' && is_name_char(peek(1)) && (peek(1) < '0' || peek(1) > '9'))
-      unsupported("a rule template");
+    if (peek() == '{' && is_name_char(peek(1)) && !is_ascii_digit(peek(1))) unsupported("a rule template");
     // Lazy rules are terminals. A lazy rule that is used before its definition is found by its text in the
     // source.
     return is_terminal_name(name) || is_lazy(name) ? lexeme(rule) : rule;
@@ -423,7 +422,7 @@ class LarkReader : private SourceReader {
     if (name.size() > 4 && name[1] == '[') {
       TokenId id = 0;
       for (const char digit : name.substr(2, name.size() - 4)) {
-        if (digit < '0' || digit > '9' || id > 100'000'000) unsupported("a list of token ids");
+        if (!is_ascii_digit(digit) || id > 100'000'000) unsupported("a list of token ids");
         id = id * 10 + (digit - '0');
       }
       set.ids.push_back(id);
@@ -553,7 +552,7 @@ class LarkReader : private SourceReader {
     while (peek(ahead) == ' ' || peek(ahead) == '\t') ++ahead;
     if (peek(ahead++) != '~') return false;
     while (peek(ahead) == ' ' || peek(ahead) == '\t') ++ahead;
-    return peek(ahead) >= '0' && peek(ahead) <= '9';
+    return is_ascii_digit(peek(ahead));
   }
 
   ExpressionId repeated(ExpressionId item, std::optional<uint32_t> min, std::optional<uint32_t> max) {

@@ -1,5 +1,6 @@
 #include "core/constrained/source_reader.h"
 
+#include "core/base/ascii.h"
 #include "core/base/error.h"
 #include "core/base/hex.h"
 #include "core/base/text_place.h"
@@ -64,7 +65,7 @@ uint32_t SourceReader::read_braced_hex() {
 
 std::optional<uint32_t> SourceReader::read_digits(uint32_t max_repeat) {
   std::optional<uint32_t> number;
-  while (peek() >= '0' && peek() <= '9') {
+  while (is_ascii_digit(peek())) {
     number = number.value_or(0) * 10 + static_cast<uint32_t>(text_[pos_++] - '0');
     if (*number > max_repeat) exceeds("max_repeat", max_repeat);
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "core/base/ascii.h"
 #include "core/base/error.h"
 
 namespace quire {
@@ -48,10 +49,7 @@ bool looks_like_safetensors(std::string_view bytes) {
 // True if the path has the form "owner/name": one slash between names of letters, digits, '-', '_' and '.',
 // and no dot at the beginning.
 bool looks_like_hub_name(std::string_view path) {
-  const auto is_name = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  };
+  const auto is_name = [](char c) { return is_ascii_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; };
   const size_t slash = path.find('/');
   if (slash == 0 || slash == std::string_view::npos || slash + 1 == path.size() || path.front() == '.')
     return false;

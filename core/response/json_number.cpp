@@ -3,24 +3,22 @@
 #include <charconv>
 #include <system_error>
 
+#include "core/base/ascii.h"
+
 namespace quire {
 namespace {
 
 // Jackson's limit.
 constexpr size_t kMaxBytes = 1000;
 
-bool is_digit(char byte) {
-  return byte >= '0' && byte <= '9';
-}
-
 // Removes the digits at the front of the word, with underscores between them, and returns the digits.
 std::string take_digits(std::string_view& word) {
   std::string digits;
   size_t pos = 0;
   while (pos < word.size()) {
-    const bool joins = word[pos] == '_' && pos > 0 && is_digit(word[pos - 1]) && pos + 1 < word.size() &&
-                       is_digit(word[pos + 1]);
-    if (!joins && !is_digit(word[pos])) break;
+    const bool joins = word[pos] == '_' && pos > 0 && is_ascii_digit(word[pos - 1]) &&
+                       pos + 1 < word.size() && is_ascii_digit(word[pos + 1]);
+    if (!joins && !is_ascii_digit(word[pos])) break;
     if (!joins) digits += word[pos];
     ++pos;
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/ascii.h"
 #include "core/base/utf8.h"
 #include "core/base/white_space.h"
 
@@ -9,8 +10,7 @@ namespace quire {
 namespace {
 
 bool is_plain(char byte) {
-  return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-         byte == '-' || byte == '+' || byte == '.';
+  return is_ascii_letter_or_digit(byte) || byte == '-' || byte == '+' || byte == '.';
 }
 
 void append_byte(std::string& out, char byte) {

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "core/base/ascii.h"
+
 namespace quire {
 namespace {
 
 bool is_plain(char byte) {
-  return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-         static_cast<unsigned char>(byte) >= 0x80 || byte == ' ' || byte == '_';
+  return is_ascii_letter_or_digit(byte) || static_cast<unsigned char>(byte) >= 0x80 || byte == ' ' ||
+         byte == '_';
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Reads the strings of loosely written values: where they end, and their escapes.
+#include "core/base/ascii.h"
 #include "core/base/white_space.h"
 #include "core/response/escapes.h"
 #include "core/response/json_span.h"
@@ -11,8 +12,7 @@ constexpr size_t kMaxKeyBytes = 64;    // look-ahead after a quote
 constexpr size_t kMaxSpaceBytes = 64;  // look-ahead over white space
 
 bool is_word(char byte) {
-  return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-         byte == '_';
+  return is_ascii_letter_or_digit(byte) || byte == '_';
 }
 
 bool is_quote(char byte) {

@@ -1,6 +1,7 @@
 // Parses the parts of an answer in which tool calls may begin.
 #include <algorithm>
 
+#include "core/base/ascii.h"
 #include "core/base/white_space.h"
 #include "core/response/response_parser.h"
 
@@ -91,7 +92,7 @@ bool ResponseParser::step_section() {
 // Returns whether the next byte begins a call, and begins it.
 bool ResponseParser::begin_call_in(const CallForm& form) {
   const char byte = front();
-  const bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_';
+  const bool letter = is_ascii_letter(byte) || byte == '_';
   if (form.body == CallBody::object) {
     if (byte != '{') return false;
     section_.form = &form;

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "core/base/ascii.h"
 #include "core/base/white_space.h"
 #include "core/response/response_parser.h"
 
@@ -12,8 +13,7 @@ namespace {
 constexpr size_t kMaxNameBytes = 256;
 
 bool is_name_byte(char byte) {
-  return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-         std::string_view("_-.:/").find(byte) != std::string_view::npos ||
+  return is_ascii_letter_or_digit(byte) || std::string_view("_-.:/").find(byte) != std::string_view::npos ||
          static_cast<unsigned char>(byte) >= 0x80;
 }
 

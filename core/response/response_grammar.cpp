@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/ascii.h"
 #include "core/base/error.h"
 #include "core/response/argument_grammar.h"
 #include "core/response/json_text.h"
@@ -175,8 +176,7 @@ class GrammarWriter {
 
   static void check_name(std::string_view name) {
     for (const char byte : name) {
-      const bool fits = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-                        (byte >= 'A' && byte <= 'Z') || byte == '_' || byte == '-' || byte == '.';
+      const bool fits = is_ascii_letter_or_digit(byte) || byte == '_' || byte == '-' || byte == '.';
       if (!fits)
         throw Error(ErrorCode::unsupported,
                     "tools: \"{}\" is not a supported name; use only letters, digits, _, - and .", name)
@@ -280,8 +280,7 @@ class GrammarWriter {
 
   static void check_key(std::string_view name) {
     for (const char byte : name) {
-      const bool fits = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-                        (byte >= 'A' && byte <= 'Z') || byte == '_';
+      const bool fits = is_ascii_letter_or_digit(byte) || byte == '_';
       if (!fits)
         throw Error(ErrorCode::unsupported,
                     "tools: \"{}\" is not a supported name; use only letters, digits and _", name)

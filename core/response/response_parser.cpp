@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/ascii.h"
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "core/base/white_space.h"
@@ -35,8 +36,8 @@ size_t cut_character(const ResponseEvent& event) {
 
 bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char byte) {
-    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-           byte == '_' || byte == '-' || byte == '.' || byte == ':' || byte == '/';
+    return is_ascii_letter_or_digit(byte) || byte == '_' || byte == '-' || byte == '.' || byte == ':' ||
+           byte == '/';
   });
 }
 

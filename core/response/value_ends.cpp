@@ -2,6 +2,7 @@
 // after it is what the model writes next.
 #include <algorithm>
 
+#include "core/base/ascii.h"
 #include "core/base/white_space.h"
 #include "core/response/response_parser.h"
 
@@ -12,8 +13,7 @@ constexpr size_t kMaxSpaceBytes = 256;  // between two marks
 constexpr size_t kMaxKeyBytes = 256;
 
 bool is_name_byte(char byte) {
-  return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-         std::string_view("_-.").find(byte) != std::string_view::npos;
+  return is_ascii_letter_or_digit(byte) || std::string_view("_-.").find(byte) != std::string_view::npos;
 }
 
 // Returns whether both texts are the same as far as the shorter one goes.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/ascii.h"
 #include "core/base/error.h"
 #include "core/base/hex.h"
 #include "core/base/utf8.h"
@@ -21,20 +22,10 @@ constexpr uint32_t kMaxRepeat = 1000;
 constexpr size_t kMaxTranslatedBytes = 1U << 20;
 constexpr size_t kMaxSetBytes = 65536;
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
 // Returns a spelling of a literal that PCRE2 reads the same way in every context.
 std::string literal(uint32_t code_point) {
   const auto c = static_cast<char>(code_point);
-  if (code_point < 0x80 && (is_digit(c) || is_letter(c))) return std::string(1, c);
+  if (code_point < 0x80 && (is_ascii_digit(c) || is_ascii_letter(c))) return std::string(1, c);
   return fmt::format("\\x{{{:x}}}", code_point);
 }
 
@@ -146,7 +137,7 @@ class Translator {
   void literal_atom(uint32_t code_point) {
     const bool ignore_case = groups_.back().ignore_case;
     if (ignore_case && code_point >= 0x80) refuse("a letter outside of ASCII that ignores case");
-    const char letter = code_point < 0x80 ? lower(static_cast<char>(code_point)) : '\0';
+    const char letter = code_point < 0x80 ? ascii_lower(static_cast<char>(code_point)) : '\0';
     if (ignore_case && previous_letter_ != 0) {
       constexpr std::array<std::string_view, 5> kLigatures = {"ss", "st", "ff", "fi", "fl"};
       const std::string pair = {previous_letter_, letter};
@@ -231,7 +222,7 @@ class Translator {
     const auto number = [&]() -> std::optional<uint32_t> {
       uint32_t value = 0;
       const size_t start = pos;
-      while (pos < pattern_.size() && is_digit(pattern_[pos])) {
+      while (pos < pattern_.size() && is_ascii_digit(pattern_[pos])) {
         value = value * 10 + static_cast<uint32_t>(pattern_[pos++] - '0');
         if (value > kMaxRepeat) refuse("a repeat count above 1000");
       }
@@ -383,7 +374,7 @@ class Translator {
       return static_cast<unsigned char>(kValues[idx]);
     }
     if (c == 'x' || c == 'u') return take_numeric_escape();
-    if (is_letter(c) || is_digit(c)) refuse("an unknown escape");
+    if (is_ascii_letter(c) || is_ascii_digit(c)) refuse("an unknown escape");
     ++pos_;
     return take_code_point();
   }
