@@ -40,12 +40,6 @@ void afmoe(ModelReader& reader) {
 
 }  // namespace
 
-void gate_attention(ModelReader& reader, LayerSpec& layer, int32_t index) {
-  AttentionPart& part = layer.attention();
-  part.gate = OutputGatePart{
-      reader.layer_matrix(index, "self_attn.gate_proj", reader.hidden(), result_columns(part))};
-}
-
 const ArchitectureSpec kAfmoe = {.name = "AfmoeForCausalLM",
                                  .model_type = "afmoe",
                                  .keys = afmoe_keys(),

@@ -1,21 +1,11 @@
 // BLOOM: ALiBi, layer norms with one after the embedding, q, k and v interleaved per head.
+#include "core/config/families/bloom.h"
+
 #include "core/config/families/alibi.h"
 #include "core/config/families/families.h"
 
 namespace quire::families {
 namespace {
-
-constexpr TensorKeys bloom_keys() {
-  TensorKeys keys;
-  keys.embedding = "transformer.word_embeddings";
-  keys.layers = "transformer.h.";
-  keys.qkv = "self_attention.query_key_value";
-  keys.attention_output = "self_attention.dense";
-  keys.up = "mlp.dense_h_to_4h";
-  keys.down = "mlp.dense_4h_to_h";
-  keys.final_norm = "transformer.ln_f";
-  return keys;
-}
 
 void bloom(ModelReader& reader) {
   if (reader.flag("apply_residual_connection_post_layernorm")) {

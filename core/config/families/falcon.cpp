@@ -3,22 +3,11 @@
 #include <cmath>
 
 #include "core/config/families/alibi.h"
+#include "core/config/families/bloom.h"
 #include "core/config/families/families.h"
 
 namespace quire::families {
 namespace {
-
-constexpr TensorKeys falcon_keys() {
-  TensorKeys keys;
-  keys.embedding = "transformer.word_embeddings";
-  keys.layers = "transformer.h.";
-  keys.qkv = "self_attention.query_key_value";
-  keys.attention_output = "self_attention.dense";
-  keys.up = "mlp.dense_h_to_4h";
-  keys.down = "mlp.dense_4h_to_h";
-  keys.final_norm = "transformer.ln_f";
-  return keys;
-}
 
 // Returns whether the model has several KV heads and parallel blocks by itself, as Falcon 40B has. The code
 // that it was first published with had no switch for that, but a model type of its own.
@@ -69,7 +58,7 @@ void falcon(ModelReader& reader) {
 
 const ArchitectureSpec kFalcon = {.name = "FalconForCausalLM",
                                   .model_type = "falcon",
-                                  .keys = falcon_keys(),
+                                  .keys = bloom_keys(),
                                   .norm = kernels::NormKind::layer,
                                   .gated_mlp = false,
                                   .default_intermediate_ratio = 4,
