@@ -25,6 +25,12 @@ bool is_reference(std::string_view key) {
   return is_one_of(key, {"$ref", "$dynamicRef", "$recursiveRef"});
 }
 
+// Returns whether a keyword limits the strings of a schema otherwise than by listing them.
+bool limits_strings(std::string_view key) {
+  return is_reference(key) ||
+         is_one_of(key, {"pattern", "minLength", "maxLength", "allOf", "anyOf", "oneOf", "not", "if"});
+}
+
 bool has_reference(const JsonValue& value) {
   if (const JsonValue::Array* const items = value.as_array())
     return std::any_of(items->begin(), items->end(), has_reference);
@@ -63,13 +69,11 @@ JsonValue without_strings(JsonValue schema) {
 
 // Returns whether the branches of a schema are its only condition.
 bool has_only_branches(const JsonValue& schema, std::string_view key) {
-  JsonValue::Object others;
-  for (const JsonMember& member : *schema.as_object()) {
-    if (member.key != key) others.push_back({member.key, member.value.copy()});
-  }
-  const JsonValue rest(std::move(others));
-  return ArgumentValues::is_simple({&rest, nullptr}) && rest.find("enum") == nullptr &&
-         rest.find("const") == nullptr && rest.find("type") == nullptr;
+  const JsonValue::Object& keywords = *schema.as_object();
+  return std::none_of(keywords.begin(), keywords.end(), [&](const JsonMember& member) {
+    return member.key != key &&
+           (limits_strings(member.key) || is_one_of(member.key, {"enum", "const", "type"}));
+  });
 }
 
 }  // namespace
@@ -131,10 +135,8 @@ std::string ArgumentValues::referred_value(const ToolSet::Tool& tool, const Prop
 bool ArgumentValues::is_simple(const SchemaInDocument& schema) {
   if (schema.schema == nullptr || schema.schema->as_object() == nullptr) return true;
   const JsonValue::Object& keywords = *schema.schema->as_object();
-  return std::none_of(keywords.begin(), keywords.end(), [](const JsonMember& member) {
-    return is_reference(member.key) || is_one_of(member.key, {"pattern", "minLength", "maxLength", "allOf",
-                                                              "anyOf", "oneOf", "not", "if"});
-  });
+  return std::none_of(keywords.begin(), keywords.end(),
+                      [](const JsonMember& member) { return limits_strings(member.key); });
 }
 
 void ArgumentValues::refuse(const Unquoted& value) const {

@@ -1,4 +1,4 @@
-// Schemas of tools: references within their document.
+// Schemas in the parameters of a tool: follows their references, which lead into the same document.
 #include <algorithm>
 #include <array>
 
@@ -9,9 +9,9 @@ namespace quire {
 namespace {
 
 constexpr int kMaxReferences = 16;  // followed from one schema
-constexpr std::array<std::string_view, 9> kWithoutCondition = {"title",     "description", "default",
-                                                               "examples",  "deprecated",  "readOnly",
-                                                               "writeOnly", "definitions", "$defs"};
+constexpr std::array<std::string_view, 10> kWithoutCondition = {
+    "title",    "description", "default",     "examples", "deprecated",
+    "readOnly", "writeOnly",   "definitions", "$defs",    "$schema"};
 
 // Returns whether no keyword of the schema but `keyword` is a condition.
 bool has_only(const JsonValue& schema, std::string_view keyword) {
@@ -19,7 +19,7 @@ bool has_only(const JsonValue& schema, std::string_view keyword) {
   return std::all_of(keywords.begin(), keywords.end(), [&](const JsonMember& member) {
     const bool is_condition =
         std::find(kWithoutCondition.begin(), kWithoutCondition.end(), member.key) == kWithoutCondition.end();
-    return member.key == keyword || !is_condition || member.key == "$schema";
+    return member.key == keyword || !is_condition;
   });
 }
 
