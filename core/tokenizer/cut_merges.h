@@ -2,6 +2,8 @@
 // together are a token.
 #pragma once
 
+#include <cstddef>
+
 #include <gsl/gsl>
 
 #include "core/base/ids.h"
@@ -9,6 +11,9 @@
 #include "core/tokenizer/vocabulary.h"
 
 namespace quire {
+
+// Bytes of the longest token that such a vocabulary may have, because finding its merges tries every cut.
+inline constexpr size_t kMaxCutBytes = 512;
 
 struct RankedToken {
   TokenId id = 0;

@@ -16,8 +16,7 @@ namespace quire {
 namespace {
 
 constexpr JsonLimits kTekkenLimits = {.max_bytes = 64U << 20, .max_depth = 16, .python_numbers = true};
-constexpr size_t kMaxTekkenBytes = 512;  // loading tries every split of a token for merges
-constexpr size_t kNumBytes = 256;        // the first entries are the single bytes
+constexpr size_t kNumBytes = 256;  // the first entries are the single bytes
 constexpr int64_t kMaxSpecialTokens = 65536;
 constexpr int64_t kMaxVocabSize = 1 << 22;
 // Files up to this version may leave out their special tokens, which are then these.
@@ -118,9 +117,9 @@ std::vector<std::string> read_special_tokens(const JsonView& file, size_t count)
 std::string read_bytes(const JsonView& entry, size_t rank) {
   const std::string where = entry.where() + ".token_bytes";
   std::string bytes = decode_base64(require_rank(entry, rank, "token_bytes"), where);
-  if (bytes.empty() || bytes.size() > kMaxTekkenBytes) {
+  if (bytes.empty() || bytes.size() > kMaxCutBytes) {
     throw Error(ErrorCode::format, "{}: a token of {} bytes; it must have 1 to {}", where, bytes.size(),
-                kMaxTekkenBytes);
+                kMaxCutBytes);
   }
   if (rank < kNumBytes && (bytes.size() != 1 || static_cast<uint8_t>(bytes.front()) != rank))
     throw Error(ErrorCode::format, "{}: the first {} tokens must be the bytes in order", where, kNumBytes);

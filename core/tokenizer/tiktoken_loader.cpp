@@ -14,8 +14,6 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxTokenBytes = 512;  // loading tries every split of a token for merges
-
 struct NamedToken {
   std::string_view text;
   TokenId id;
@@ -125,9 +123,9 @@ Vocabulary::Entry read_line(std::string_view line, const std::string& where) {
   if (error != std::errc() || end != rank.data() + rank.size() || entry.id < 0 || entry.id == INT32_MAX) {
     throw Error(ErrorCode::format, "{}: \"{}\" is not a rank", where, printable(rank));
   }
-  if (bytes.empty() || bytes.size() > kMaxTokenBytes) {
+  if (bytes.empty() || bytes.size() > kMaxCutBytes) {
     throw Error(ErrorCode::format, "{}: a token of {} bytes; it must have 1 to {}", where, bytes.size(),
-                kMaxTokenBytes);
+                kMaxCutBytes);
   }
   entry.text = to_byte_alphabet(bytes);
   entry.in_model = true;
