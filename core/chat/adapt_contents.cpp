@@ -19,14 +19,10 @@ void set_content(History& history, Turn& turn, JsonValue content, Adaptation ada
   history.note(adaptation, turn, "content");
 }
 
-bool is_text_type(std::string_view type) {
-  return type == "text" || type == "input_text" || type == "output_text" || type == "refusal";
-}
-
 // Returns the text of a text part; null for other parts.
 const std::string* text_of_part(const JsonValue& part) {
   const JsonValue* type = part.find("type");
-  if (type == nullptr || type->as_string() == nullptr || !is_text_type(*type->as_string())) return nullptr;
+  if (type == nullptr || type->as_string() == nullptr || !is_text_part(*type->as_string())) return nullptr;
   for (const char* key : {"text", "refusal"}) {
     const JsonValue* text = part.find(key);
     if (text != nullptr && text->as_string() != nullptr) return text->as_string();

@@ -57,4 +57,8 @@ std::vector<std::string_view> adaptation_names(Adaptations set) {
   return names;
 }
 
+bool is_text_part(std::string_view type) {
+  return type == "text" || type == "input_text" || type == "output_text" || type == "refusal";
+}
+
 }  // namespace quire::chat

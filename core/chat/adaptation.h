@@ -82,6 +82,9 @@ constexpr Adaptations operator|(Adaptation one, Adaptation other) {
 // Returns the names of the set in the order of the enumerators.
 std::vector<std::string_view> adaptation_names(Adaptations set);
 
+// Returns whether a part of a content with this type is text.
+bool is_text_part(std::string_view type);
+
 // A change that was made to a conversation.
 struct HistoryChange {
   Adaptation adaptation = Adaptation::reasoning_as_reasoning_content;

@@ -7,6 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/utf8.h"
 #include "core/base/white_space.h"
+#include "core/chat/adaptation.h"
 
 namespace quire {
 namespace {
@@ -26,10 +27,7 @@ void require_text_parts(const JsonValue& message, size_t idx) {
   for (size_t i = 0; i < parts->size(); ++i) {
     const JsonValue* type = (*parts)[i].find("type");
     const std::string* name = type == nullptr ? nullptr : type->as_string();
-    if (name != nullptr &&
-        (*name == "text" || *name == "input_text" || *name == "output_text" || *name == "refusal")) {
-      continue;
-    }
+    if (name != nullptr && chat::is_text_part(*name)) continue;
     throw Error(ErrorCode::invalid_argument,
                 "messages[{}].content[{}]: a part of the type \"{}\" is not supported; this model reads text",
                 idx, i, name == nullptr ? "" : printable(*name))
