@@ -95,7 +95,7 @@ bool JsonMachine::may_add_any(const ObjectProgram& program, const Facts& facts) 
   });
 }
 
-// Returns the number of names that have come or were passed, in an object in order.
+// Returns how many names can no longer come in an object in order: those up to its last member.
 uint32_t JsonMachine::place_in_order(const ObjectProgram& program, const Facts& facts) {
   for (uint32_t word = (program.num_names + 63) / 64; word-- > 0;) {
     const uint64_t bits = facts[kSeen + word];

@@ -1,6 +1,6 @@
 // Parser for regular expressions, by the rules of Python's re or of ECMA 262; results are regular languages.
-// Lookahead is supported. Features that are not regular (back-references) or not implemented (lookbehind, \b,
-// atomic groups) throw ErrorCode::unsupported; a malformed pattern throws ErrorCode::format.
+// Lookahead is supported. Back-references, which are not regular, lookbehind, \b and atomic groups throw
+// ErrorCode::unsupported; a malformed pattern throws ErrorCode::format.
 #pragma once
 
 #include <string_view>

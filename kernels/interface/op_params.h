@@ -251,7 +251,7 @@ struct IndexerSpec {
 };
 
 // Rotates the queries and keys of the indexer, stores its keys, and returns the best positions of each token.
-// Of equal scores the earliest position is better; 0 and -0 are equal.
+// If scores are equal, the earlier position is better; 0 and -0 are equal.
 struct SelectKeysParams : IndexerSpec {
   float* query = nullptr;          // in/out [T, num_heads * head_dim]
   float* key = nullptr;            // in/out [T, head_dim]

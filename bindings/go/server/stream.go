@@ -62,7 +62,7 @@ func (s *sse) end() error {
 // event takes longer than sending it.
 type chunk struct{ before, after []byte }
 
-// inText is a random placeholder for the text while a chunk is encoded.
+// inText is a random word. Where it is in an encoded event, a chunk is cut to take its text.
 var inText = newID("text_")
 
 // encode encodes the chunk from an event whose text is inText.
