@@ -77,6 +77,17 @@ function(quire_add_library name)
   target_link_libraries(${name} PUBLIC ${arg_LINKS})
 endfunction()
 
+# quire_setup_test_code(TARGET): optimises test code little, because its optimisation takes most of the compile time: -O1
+# compiles in two thirds of the time of -O2, and with a sanitizer -O0 in a quarter of the time of -O1.
+function(quire_setup_test_code target)
+  quire_setup_target(${target})
+  if(QUIRE_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+endfunction()
+
 # The allocator refuses absurd sizes as without a sanitizer; the first report ends the program.
 set(sanitizer_options
   ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1
@@ -90,8 +101,7 @@ set(sanitizer_options
 function(quire_add_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
-  quire_setup_target(${name})
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # compiles in two thirds of the time
+  quire_setup_test_code(${name})
   if(TARGET quire_test_headers)
     quire_precompile_headers(${name} REUSE_FROM quire_test_headers)
   endif()

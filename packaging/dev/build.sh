@@ -64,7 +64,7 @@ build_cuda() {
 
 # Uses the flags of a clang build without precompiled headers, because clang-tidy cannot read those of GCC.
 run_clang_tidy() {
-  printf '%s\0' "$@" | xargs -0 -n 1 -P "$(num_jobs)" clang-tidy-14 --quiet -p build/tsan
+  printf '%s\0' "$@" | xargs -0 -n 1 -P "$(num_jobs)" clang-tidy-14 --quiet -p build/tidy
 }
 
 # Checks the sources that differ from the published branch (or from the previous commit if there is none), at
@@ -76,7 +76,9 @@ check_changed_files_with_clang_tidy() {
   [[ $base ]] || return 0
   mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- 'core/*.cpp' 'capi/*.cpp' 'kernels/cpu/*.cpp' \
     'kernels/cuda/plan/*.cpp' | head -n 20)
-  ((${#files[@]} == 0)) || step "clang-tidy on ${#files[@]} changed files" run_clang_tidy "${files[@]}"
+  ((${#files[@]} > 0)) || return 0
+  configure tidy
+  step "clang-tidy on ${#files[@]} changed files" run_clang_tidy "${files[@]}"
 }
 
 # fuzz_one TARGET SECONDS: starts from the committed corpus and keeps new inputs in the build folder.
