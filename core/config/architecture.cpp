@@ -129,7 +129,7 @@ constexpr std::array<std::string_view, 13> kEndings = {"ForSequenceClassificatio
 
 // Returns the name of the family in lower case: "qwen3" for "Qwen3ForCausalLM".
 std::string family_of(std::string_view name) {
-  const std::string lower = ascii_lower(name);
+  std::string lower = ascii_lower(name);
   for (const std::string_view ending : kEndings) {
     if (lower.size() > ending.size() && lower.ends_with(ascii_lower(ending)))
       return lower.substr(0, lower.size() - ending.size());

@@ -41,7 +41,7 @@ class GrammarWriter {
   bool has_messages() const { return !messages().header_begins.empty(); }
 
   std::string add_rule(const std::string& body) {
-    const std::string name = fmt::format("r{}", num_rules_++);
+    std::string name = fmt::format("r{}", num_rules_++);
     source_ += fmt::format("{}: {}\n", name, body);
     return name;
   }
@@ -137,7 +137,7 @@ class GrammarWriter {
       if (rules_.reasoning == ReasoningStart::open) return rest;
       return fmt::format("({} {})?", mark(messages().write_reasoning), rest);
     }
-    const std::string rest = fmt::format("{} {} {}", text, mark(syntax.closes[0]), kSpace);
+    std::string rest = fmt::format("{} {} {}", text, mark(syntax.closes[0]), kSpace);
     if (rules_.reasoning == ReasoningStart::open) return rest;
     return fmt::format("({} {})?", mark(syntax.opens[0]), rest);
   }

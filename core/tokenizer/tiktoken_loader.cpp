@@ -179,6 +179,7 @@ std::unique_ptr<const TokenizerParts> load_tiktoken_parts(const TokenizerFiles& 
                                                              SplitBehavior::isolated, false);
   Bpe::Parts bpe;
   std::vector<RankedToken> tokens;
+  tokens.reserve(entries.size());
   for (const auto& entry : entries) tokens.push_back({entry.id, static_cast<uint32_t>(entry.id)});
   bpe.merges = find_all_merges(parts->vocabulary, tokens);
   BpeSpeller::Options options;
