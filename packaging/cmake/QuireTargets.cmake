@@ -88,9 +88,10 @@ function(quire_setup_test_code target)
   endif()
 endfunction()
 
-# The allocator refuses absurd sizes as without a sanitizer; the first report ends the program.
+# The allocator refuses absurd sizes as without a sanitizer; the first report ends the program. Five frames of each
+# allocation are kept: recording 30 takes a fifth of the time.
 set(sanitizer_options
-  ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1
+  ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:malloc_context_size=5:allocator_may_return_null=1
   UBSAN_OPTIONS=print_stacktrace=1
   TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1)
 

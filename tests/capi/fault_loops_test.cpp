@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "tests/capi/capi_fixture.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/fault_loop.h"
 
 namespace quire::testing {
@@ -345,12 +346,7 @@ TEST(CapiResponseFaults, ACallThatRanOutOfMemoryIsRepeated) {
   EXPECT_GT(num_points, 20);
 }
 
-// With sanitizers only every seventh allocation fails, for time.
-#ifdef QUIRE_SANITIZED
-constexpr int64_t kStride = 7;
-#else
-constexpr int64_t kStride = 1;
-#endif
+constexpr int64_t kStride = testing::stride_if_sanitized(13);
 
 TEST_F(CapiFaultLoops, EveryAllocationOfEveryCall) {
   // Run everything once, so that allocations that are kept for ever are not counted.

@@ -14,8 +14,8 @@ namespace {
 constexpr uint64_t kEventsPerSeed = 2000;
 // Sanitizers take ten times as long.
 #ifdef QUIRE_SANITIZED
-constexpr uint64_t kNumEvents = 200'000;
-constexpr uint64_t kNumCancels = 20'000;
+constexpr uint64_t kNumEvents = 40'000;
+constexpr uint64_t kNumCancels = 4'000;
 #else
 constexpr uint64_t kNumEvents = 1'000'000;
 constexpr uint64_t kNumCancels = 100'000;

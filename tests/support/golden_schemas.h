@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/case_stride.h"
 #include "tests/support/golden_folders.h"
 
 namespace quire::testing {
 
 // Returns the paths of the JSON files of a folder of golden schemas, in the order of their names: the
-// committed ones, and all others if they are available.
+// committed ones, and all others if they are available; under a sanitizer every tenth.
 inline std::vector<std::string> golden_schemas(const std::string& folder) {
   std::map<std::string, std::string> by_name;
   for (const std::string& golden : golden_folders("json_schema")) {
@@ -21,7 +22,7 @@ inline std::vector<std::string> golden_schemas(const std::string& folder) {
   }
   std::vector<std::string> paths;
   for (const auto& [name, path] : by_name) paths.push_back(path);
-  return paths;
+  return thin_if_sanitized(std::move(paths), 10);
 }
 
 }  // namespace quire::testing

@@ -10,6 +10,7 @@
 
 #include "core/base/file_system.h"
 #include "tests/core/chat/chat_fixture.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/golden_folders.h"
 
 namespace quire::chat {
@@ -228,7 +229,7 @@ size_t check_template(const std::string& path) {
 
 size_t check_folder(const std::string& folder) {
   size_t num_checked = 0;
-  for (const std::string& name : posix_file_system().list(folder)) {
+  for (const std::string& name : testing::thin_if_sanitized(posix_file_system().list(folder), 4)) {
     if (name.size() < 6 || name.substr(name.size() - 6) != ".jinja") continue;
     num_checked += check_template(folder + "/" + name);
   }
@@ -236,7 +237,8 @@ size_t check_folder(const std::string& folder) {
 }
 
 TEST(Segments, ContentNeverBecomesASpecialToken) {
-  EXPECT_GT(check_folder(std::string(QUIRE_TEST_DATA) + "/templates"), 1000U);
+  EXPECT_GT(check_folder(std::string(QUIRE_TEST_DATA) + "/templates"),
+            testing::stride_if_sanitized(4) == 1 ? 1000U : 100U);
 }
 
 TEST(Segments, ContentNeverBecomesASpecialTokenInAnyTemplate) {

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/config/model_config.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/golden_families.h"
 #include "tests/support/json_text.h"
 
@@ -236,9 +237,11 @@ TEST(MalformedConfig, ErrorsNameTheField) {
                             "nonsense",
                             Json::array({"nonsense"}),
                             Json::object({{"nonsense", 1}})};
+  size_t idx = 0;
   for (const Family& family : families()) {
     for (const Place& place : places_of(family)) {
       for (const Json& value : kNonsense) {
+        if (idx++ % testing::stride_if_sanitized(7) != 0) continue;
         const std::string words = refusal(bent(family, place, value));
         if (words.empty()) continue;
         const bool is_named = words.find(place.field) != std::string::npos || names_missing_field(words);
@@ -249,8 +252,10 @@ TEST(MalformedConfig, ErrorsNameTheField) {
 }
 
 TEST(MalformedConfig, NoFieldIsIgnored) {
+  size_t idx = 0;
   for (const Family& family : families()) {
     for (const Place& place : places_of(family)) {
+      if (idx++ % testing::stride_if_sanitized(3) != 0) continue;
       if (kIrrelevant.count(place.field) > 0) continue;
       if (kOverriddenFields.count(family.name + "/" + place.field) > 0) continue;
       EXPECT_NE(refusal(bent(family, place, Json::object({{"nonsense", 1}}))), "")

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/constrained/constraint_fixture.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/fault_loop.h"
 
 namespace quire {
@@ -115,8 +116,8 @@ TEST(ConstraintFaults, ATextAndItsNeighbourSurviveEveryFailedAllocation) {
           SCOPED_TRACE(::testing::Message() << source.source << ": " << point);
           return run_with_fault(source, point, expected);
         },
-        23);
-    EXPECT_GT(num_points, 20) << source.source;
+        23 * testing::stride_if_sanitized(5));
+    EXPECT_GT(num_points, 4) << source.source;
     num_faults += num_points;
     if (HasFailure()) return;
   }
@@ -157,7 +158,7 @@ TEST(ConstraintFaults, AMoveToOtherStatesSurvivesEveryFailedAllocation) {
     EXPECT_EQ(seen, expected);
     return failed && !HasFailure();
   };
-  const int64_t num_faults = for_each_fault(read_with_fault, 61);
+  const int64_t num_faults = for_each_fault(read_with_fault, 61 * testing::stride_if_sanitized(5));
   std::cout << num_faults << " faults\n";
   EXPECT_GT(num_faults, 20);
 }

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/constrained/constraint_fixture.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/golden_folders.h"
 
 namespace quire {
@@ -68,11 +69,13 @@ TEST(SharedStates, ATextWithinItsLimitsDoesNotEndBecauseOfOthers) {
   ConstraintLimits few_states;
   few_states.max_states = 800;
   ConstraintLimits few_items;
-  few_items.max_items = 300;
+  few_items.max_items = 300 / testing::stride_if_sanitized(3);
+  std::vector<size_t> others = {0, 1, 2, 3, 4, 5, 6, 7};
+  others.resize(others.size() / testing::stride_if_sanitized(4));
   for (const ConstraintLimits& limits : {few_states, few_items}) {
     const int fitting = lengths_of({0}, tighter(limits))[0];
     EXPECT_GT(fitting, 10);
-    for (const int length : lengths_of({0, 1, 2, 3, 4, 5, 6, 7}, limits)) {
+    for (const int length : lengths_of(others, limits)) {
       EXPECT_GE(length, fitting);
       EXPECT_LE(length, 2 * fitting) << "the limits bound a text";
     }
@@ -215,7 +218,7 @@ TEST(SharedStates, TextsOfRealSchemasHaveTheMasksOfEachAlone) {
     std::vector<std::string> files;
     for (const auto& entry : fs::directory_iterator(folder + "/real")) files.push_back(entry.path());
     std::sort(files.begin(), files.end());
-    for (size_t i = 0; i < files.size(); i += 25) {
+    for (size_t i = 0; i < files.size(); i += 25 * testing::stride_if_sanitized(3)) {
       const std::string schema = read_json_file(files[i])["schema"].dump();
       if (schema.size() > 6000) continue;
       ASSERT_NO_FATAL_FAILURE(expect_texts_as_alone(schema, files[i]));

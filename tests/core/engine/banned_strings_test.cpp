@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/case_stride.h"
 #include "tests/support/engine_fakes.h"
 
 namespace quire::testing {
@@ -290,7 +291,7 @@ class BannedStrings : public ::testing::Test {
 // More in a long run started by hand.
 int num_cases() {
   const char* const cases = std::getenv("QUIRE_STOP_CASES");
-  return cases == nullptr ? 100000 : std::atoi(cases);
+  return cases == nullptr ? 100000 / stride_if_sanitized(20) : std::atoi(cases);
 }
 
 TEST_F(BannedStrings, MatchTheOracleOfTheWholeText) {
@@ -315,7 +316,7 @@ TEST_F(BannedStrings, MatchTheOracleOfTheWholeText) {
 
 TEST_F(BannedStrings, MatchTheOracleAfterARewind) {
   const std::shared_ptr<Engine> cache = make_cache(false, true);
-  for (int idx = 0; idx < 10000; ++idx) {
+  for (int idx = 0; idx < 10000 / stride_if_sanitized(10); ++idx) {
     Case made = random_case();
     made.rewind_after = 1 + static_cast<int32_t>(random_() % 10);
     made.rewind_to = static_cast<int32_t>(random_() % 8);

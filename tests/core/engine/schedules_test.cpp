@@ -1,6 +1,7 @@
 // The output of a job depends on its request alone: compares a thousand random schedules with each job alone.
 #include <gtest/gtest.h>
 
+#include "tests/support/case_stride.h"
 #include "tests/support/random_schedule.h"
 
 namespace quire::testing {
@@ -76,7 +77,7 @@ TEST(SchedulesTest, TheOutputOfAJobDoesNotDependOnTheSchedule) {
   }
   uint64_t preemptions = 0;
   uint64_t cached_tokens = 0;
-  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+  for (uint64_t seed = 1; seed <= 1000; seed += stride_if_sanitized(10)) {
     std::mt19937_64 random(seed);
     FakeEngine engine(any_shape(random));
     ASSERT_EQ(run_random_schedule(*engine.cache, known, random), "") << "seed " << seed;
@@ -84,8 +85,8 @@ TEST(SchedulesTest, TheOutputOfAJobDoesNotDependOnTheSchedule) {
     preemptions += engine.cache->stats().preemptions;
     cached_tokens += engine.cache->stats().prompt_tokens_cached;
   }
-  EXPECT_GT(preemptions, 1000U);
-  EXPECT_GT(cached_tokens, 1000U);
+  EXPECT_GT(preemptions, 1000U / stride_if_sanitized(10));
+  EXPECT_GT(cached_tokens, 1000U / stride_if_sanitized(10));
 }
 
 }  // namespace

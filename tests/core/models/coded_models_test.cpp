@@ -13,6 +13,7 @@
 #include "kernels/interface/half.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/dequantize_reference.h"
 #include "tests/support/file_text.h"
 #include "tests/support/golden_families.h"
@@ -411,7 +412,7 @@ TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, CodedModels, ::testing::ValuesIn(golden_families()),
+INSTANTIATE_TEST_SUITE_P(Families, CodedModels, ::testing::ValuesIn(thin_if_sanitized(golden_families(), 4)),
                          [](const auto& family) { return family.param; });
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/greedy_continuation.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/golden_families.h"
 
 namespace quire::testing {
@@ -67,7 +68,8 @@ TEST_P(GoldenArchitecture, GreedyContinuationAgreesUpToTheFirstNearTie) {
   expect_greedy_continuation(runner, golden_);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GoldenArchitecture, ::testing::ValuesIn(families_with_stored_weights()),
+INSTANTIATE_TEST_SUITE_P(Families, GoldenArchitecture,
+                         ::testing::ValuesIn(thin_if_sanitized(families_with_stored_weights(), 4)),
                          family_name);
 
 class GoldenStates : public ::testing::TestWithParam<std::string> {};

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/models/stored_model.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/golden_families.h"
 
 namespace quire::testing {
@@ -95,7 +96,8 @@ TEST_P(MalformedWeights, AnIntegerTensorIsNamed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, MalformedWeights, ::testing::ValuesIn(golden_families()),
+INSTANTIATE_TEST_SUITE_P(Families, MalformedWeights,
+                         ::testing::ValuesIn(thin_if_sanitized(golden_families(), 4)),
                          [](const auto& family) { return family.param; });
 
 }  // namespace

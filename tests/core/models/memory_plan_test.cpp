@@ -11,6 +11,7 @@
 #include "core/engine/model/model_plan.h"
 #include "core/models/transformer_shape.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/golden_families.h"
 
 namespace quire::testing {
@@ -82,7 +83,7 @@ TEST(MemoryPlan, EqualsTheMemoryOfTheEmbeddedModel) {
 }
 
 TEST(MemoryPlan, EqualsTheMemoryOfEveryFamily) {
-  for (const std::string& name : golden_families()) {
+  for (const std::string& name : thin_if_sanitized(golden_families(), 4)) {
     SCOPED_TRACE(name);
     const FamilyDirectory family(name);
     if (!refusal_of(family.path()).empty()) continue;  // this card does not run it
@@ -94,7 +95,7 @@ TEST(MemoryPlan, EqualsTheMemoryOfEveryFamily) {
 TEST(MemoryPlan, EqualsTheMemoryOfShards) {
   if (!device_with_limit(0)->has(kernels::kCapabilityShards))
     GTEST_SKIP() << "this device does not split layers";
-  for (const std::string& name : golden_families()) {
+  for (const std::string& name : thin_if_sanitized(golden_families(), 4)) {
     const FamilyDirectory family(name);
     for (const int32_t num_shards : {2, 3}) {
       SCOPED_TRACE(name + ", shards: " + std::to_string(num_shards));

@@ -8,6 +8,7 @@
 #include "core/models/shard_spec.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/golden_families.h"
 
 namespace quire::testing {
@@ -62,7 +63,8 @@ TEST_P(ShardedFamilies, ChunksPagesAndOtherSequencesChangeNothing) {
   EXPECT_TRUE(std::equal(whole_.begin(), whole_.end(), middle));
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, ShardedFamilies, ::testing::ValuesIn(golden_families()),
+INSTANTIATE_TEST_SUITE_P(Golden, ShardedFamilies,
+                         ::testing::ValuesIn(thin_if_sanitized(golden_families(), 4)),
                          [](const auto& family) { return family.param; });
 
 class Shards : public ::testing::Test {

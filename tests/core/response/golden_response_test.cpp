@@ -6,6 +6,7 @@
 
 #include "core/base/file_system.h"
 #include "tests/core/response/golden_cases.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/golden_folders.h"
 
 namespace quire {
@@ -64,17 +65,9 @@ void expect_as_golden(const std::vector<GoldenCase>& cases) {
   }
 }
 
-// Tests every nth case at all positions: every case, but under a sanitizer, which is much slower, every
-// fourth.
-#ifdef QUIRE_SANITIZED
-constexpr size_t kOneOf = 4;
-#else
-constexpr size_t kOneOf = 1;
-#endif
+// Returns the cases that are tested at all positions.
 std::vector<GoldenCase> cases_to_cut(const std::string& folder) {
-  std::vector<GoldenCase> all = all_cases(folder), some;
-  for (size_t i = 0; i < all.size(); i += kOneOf) some.push_back(std::move(all[i]));
-  return some;
+  return testing::thin_if_sanitized(all_cases(folder), 60);
 }
 
 // Compares the events for every split in two and byte by byte with those of the whole text.

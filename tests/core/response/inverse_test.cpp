@@ -10,6 +10,7 @@
 #include "core/chat/history.h"
 #include "core/chat/template_error.h"
 #include "tests/core/response/response_fixture.h"
+#include "tests/support/case_stride.h"
 
 namespace quire {
 namespace {
@@ -260,7 +261,8 @@ TEST(InverseOfTemplates, CallsAreReadBackAsTheyWereWritten) {
   if (!posix_file_system().is_directory(templates_folder()))
     GTEST_SKIP() << templates_folder() << " is not on this machine";
   Tally tally;
-  for (const RealTemplate& real : real_templates(templates_folder())) expect_read_back(real, 200, tally);
+  for (const RealTemplate& real : real_templates(templates_folder()))
+    expect_read_back(real, 200 / testing::stride_if_sanitized(50), tally);
   EXPECT_GE(tally.num_templates, 60U);
   std::cout << tally.num_templates << " templates, " << tally.num_calls << " calls\n";
 }
@@ -268,7 +270,7 @@ TEST(InverseOfTemplates, CallsAreReadBackAsTheyWereWritten) {
 TEST(InverseOfTemplates, CallsOfTheCommittedSelectionAreReadBack) {
   Tally tally;
   for (const RealTemplate& real : real_templates(std::string(QUIRE_TEST_DATA) + "/templates"))
-    expect_read_back(real, 100, tally);
+    expect_read_back(real, 100 / testing::stride_if_sanitized(20), tally);
   EXPECT_GE(tally.num_templates, 5U);  // the others write nothing that can be read
 }
 

@@ -9,6 +9,7 @@
 #include "core/response/loose_reader.h"
 #include "tests/core/response/response_fixture.h"
 #include "tests/core/response/written_calls.h"
+#include "tests/support/case_stride.h"
 
 namespace quire {
 namespace {
@@ -98,7 +99,7 @@ std::string arguments_of(const Answer& answer) {
 
 void expect_same_in_pieces(const Answer& answer) {
   const std::string whole = describe(events_of(answer));
-  for (size_t size = 1; size < answer.text.size(); ++size) {
+  for (size_t size = 1; size < answer.text.size(); size += testing::stride_if_sanitized(31)) {
     ASSERT_EQ(describe(events_in_pieces(answer, {size})), whole) << answer.text << ", split at " << size;
   }
 }
@@ -304,7 +305,7 @@ TEST(NearlyJson, RandomArgumentsBecomeJson) {
   std::mt19937 random(3);
   for (const Dialect* dialect : json_dialects()) {
     const WrittenCall call = write_json_call(*dialect, "note");
-    for (int round = 0; round < 400; ++round) {
+    for (int round = 0; round < 400 / testing::stride_if_sanitized(10); ++round) {
       std::string text = call.before + "{";
       for (size_t i = 0; i < random() % 20; ++i) text += pieces[random() % pieces.size()];
       if (random() % 2 == 0) text += call.after;

@@ -11,6 +11,7 @@
 #include "core/base/white_space.h"
 #include "core/constrained/constraint.h"
 #include "tests/core/response/response_fixture.h"
+#include "tests/support/case_stride.h"
 
 namespace quire {
 namespace {
@@ -300,7 +301,7 @@ void walk_dialect(const Dialect& dialect, int num_walks) {
 
 TEST(ResponseGrammar, RandomMaskedAnswersAreReadAsValidCalls) {
   for (const Dialect* dialect : all_dialects()) {
-    if (!dialect->forms.empty()) walk_dialect(*dialect, 45);
+    if (!dialect->forms.empty()) walk_dialect(*dialect, 45 / testing::stride_if_sanitized(9));
     if (::testing::Test::HasFatalFailure()) return;
   }
 }

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/response/response_fixture.h"
+#include "tests/support/case_stride.h"
 
 namespace quire {
 namespace {
@@ -209,7 +210,7 @@ TEST(ResponseParser, OtherNotationsBecomeJson) {
   for (const Dialect* dialect : all_dialects()) {
     if (dialect->forms.empty() || writes_json(dialect->forms[0])) continue;
     const std::vector<std::string> pieces = pieces_of(*dialect);
-    for (int round = 0; round < 2000; ++round) {
+    for (int round = 0; round < 2000 / testing::stride_if_sanitized(40); ++round) {
       Answer garbled{dialect, kTools, ReasoningStart::closed, "", ""};
       const CallForm& form = dialect->forms[0];
       if (!form.opens.empty()) garbled.text += form.opens[0];

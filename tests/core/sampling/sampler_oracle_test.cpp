@@ -10,6 +10,7 @@
 
 #include "core/sampling/random.h"
 #include "core/sampling/sampler.h"
+#include "tests/support/case_stride.h"
 
 namespace quire {
 namespace {
@@ -181,7 +182,7 @@ class Cases {
 };
 
 TEST(SamplerOracle, AgreesOnManyRandomSettings) {
-  constexpr int kNumCases = 30000;
+  constexpr int kNumCases = 30000 / testing::stride_if_sanitized(10);
   Cases cases(20240607);
   int num_close = 0;
   int num_dead_ends = 0;

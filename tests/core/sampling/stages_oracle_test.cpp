@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/sampling/random.h"
 #include "core/sampling/sampler.h"
+#include "tests/support/case_stride.h"
 
 namespace quire {
 namespace {
@@ -347,7 +348,7 @@ class Cases {
 
 int num_cases() {
   const char* const cases = std::getenv("QUIRE_SAMPLER_CASES");
-  return cases == nullptr ? 20000 : std::atoi(cases);
+  return cases == nullptr ? 20000 / testing::stride_if_sanitized(10) : std::atoi(cases);
 }
 
 TEST(StagesOracle, EveryPairOfSettingsInAnyOrderMatchesTheDefinitions) {
@@ -384,7 +385,7 @@ TEST(StagesOracle, EveryPairOfSettingsInAnyOrderMatchesTheDefinitions) {
 // mean is the degrees of freedom and its variance twice that; with these fixed seeds it never deviates by six
 // standard deviations.
 void expect_distribution(const std::vector<float>& row, SamplingSettings settings) {
-  constexpr int kNumDraws = 100000;
+  constexpr int kNumDraws = 100000 / testing::stride_if_sanitized(10);
   const auto vocab_size = static_cast<int32_t>(row.size());
   Sampler sampler(vocab_size);
   std::vector<double> expected(row.size());
@@ -446,7 +447,7 @@ TEST(StagesChiSquare, SkewBendsTheUniformNumber) {
   const std::vector<float> row = {1.0F, 0.5F, 0.0F, -0.5F};
   SamplingSettings settings;
   settings.skew = 0.7F;
-  constexpr int kNumDraws = 100000;
+  constexpr int kNumDraws = 100000 / testing::stride_if_sanitized(10);
   Sampler sampler(4);
   std::array<int, 4> counts{};
   for (int seed = 0; seed < kNumDraws; ++seed) {

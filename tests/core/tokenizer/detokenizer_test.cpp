@@ -7,6 +7,7 @@
 #include "core/base/utf8.h"
 #include "core/tokenizer/lossy_utf8.h"
 #include "tests/core/tokenizer/tokenizer_fixture.h"
+#include "tests/support/case_stride.h"
 
 namespace quire {
 namespace {
@@ -49,7 +50,7 @@ std::string random_bytes(std::mt19937& random) {
 
 TEST(LossyUtf8, ResultDoesNotDependOnSegmentation) {
   std::mt19937 random(5);
-  for (int round = 0; round < 100000; ++round) {
+  for (int round = 0; round < 100000 / testing::stride_if_sanitized(20); ++round) {
     const std::string bytes = random_bytes(random);
     LossyUtf8 lossy;
     std::string out;

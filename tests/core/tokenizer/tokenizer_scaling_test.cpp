@@ -7,6 +7,7 @@
 #include "core/tokenizer/regex_syntax.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tests/core/tokenizer/tokenizer_fixture.h"
+#include "tests/support/case_stride.h"
 
 namespace quire {
 namespace {
@@ -116,13 +117,14 @@ TEST(Scaling, PatternsTakeLinearSteps) {
 }
 
 TEST(Scaling, MergesTakeNearlyLinearSteps) {
+  constexpr size_t kNum = 30000 / testing::stride_if_sanitized(10);
   for (const auto& kind : golden_kinds()) {
     const auto tokenizer = load_golden(kind);
     for (const Hostile& hostile : hostile_texts()) {
       SCOPED_TRACE(kind + ": " + hostile.name);
-      const std::string text = repeat(hostile, 30000);
+      const std::string text = repeat(hostile, kNum);
       const EncodeResult once = tokenizer->encode_counted(text, {});
-      const EncodeResult twice = tokenizer->encode_counted(repeat(hostile, 60000), {});
+      const EncodeResult twice = tokenizer->encode_counted(repeat(hostile, 2 * kNum), {});
       EXPECT_LE(once.work.num_merge_steps, 4 * text.size());
       EXPECT_LE(static_cast<double>(twice.work.num_merge_steps),
                 2.1 * static_cast<double>(once.work.num_merge_steps) + 100);
@@ -133,7 +135,7 @@ TEST(Scaling, MergesTakeNearlyLinearSteps) {
 
 // Text that would take minutes if any step looked back, ahead or across it more than once.
 TEST(Scaling, HostileTextsOfEveryPartAreEncoded) {
-  constexpr size_t kNum = 1U << 19;
+  constexpr size_t kNum = (1U << 19) / testing::stride_if_sanitized(8);
   Json strips = added_token(300, "\n", false);
   strips["rstrip"] = true;
   strips["lstrip"] = true;
@@ -163,7 +165,8 @@ TEST(Scaling, LongTextsSurviveARoundTrip) {
   for (const std::string kind : {"llama3", "o200k"}) {
     const auto tokenizer = load_golden(kind);
     for (const Hostile& hostile : hostile_texts()) {
-      const std::string text = repeat(hostile, (1U << 20) / hostile.unit.size());
+      const std::string text =
+          repeat(hostile, (1U << 20) / testing::stride_if_sanitized(16) / hostile.unit.size());
       EXPECT_TRUE(tokenizer->decode(tokenizer->encode(text), false) == text) << kind << ": " << hostile.name;
     }
   }
