@@ -75,6 +75,7 @@ struct ArchitectureSpec {
   int32_t window_pattern = 2;
   // Defaults of absent fields, as in the family's configuration class in transformers.
   bool tied_by_default = false;
+  bool ignores_hidden_act = false;  // true: `hidden_activation` alone names the activation
   std::string_view default_activation = "silu";
   double default_norm_epsilon = 1e-6;
   double default_rope_theta = 10000.0;

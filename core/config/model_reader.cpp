@@ -342,8 +342,9 @@ void ModelReader::require_causal() const {
 
 // Reads the activation: a string, or an object with a `name`.
 kernels::Activation ModelReader::read_activation() const {
-  auto value =
-      fields_.find({"hidden_activation", "hidden_act", "activation_function", "ffn_act_fn", "activation"});
+  auto value = fields_.find("hidden_activation");
+  if (!value && !row_.ignores_hidden_act)
+    value = fields_.find({"hidden_act", "activation_function", "ffn_act_fn", "activation"});
   if (value && value->is_object()) value = value->at("name");
   const std::string name = value ? value->as_string() : std::string(row_.default_activation);
   std::string names;

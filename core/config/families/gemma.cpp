@@ -74,12 +74,14 @@ void gemmoe(ModelReader& reader) {
   });
 }
 
+// The first files name the exact GELU in `hidden_act`, which the family's own code ignores.
 constexpr ArchitectureSpec kGemmaRow = {.name = "GemmaForCausalLM",
                                         .model_type = "gemma",
                                         .norm_offset = 1.0f,
                                         .qkv_bias = by_flag("attention_bias"),
                                         .attention_output_bias = by_flag("attention_bias"),
                                         .tied_by_default = true,
+                                        .ignores_hidden_act = true,
                                         .default_activation = "gelu_pytorch_tanh",
                                         .default_max_positions = 8192,
                                         .default_head_dim = 256,
@@ -111,6 +113,7 @@ constexpr ArchitectureSpec gemma3_row() {
 
 constexpr ArchitectureSpec gemmoe_row() {
   ArchitectureSpec row = renamed(kGemmaRow, "GemmoeForCausalLM", "gemmoe");
+  row.ignores_hidden_act = false;
   row.refine = gemmoe;
   return row;
 }

@@ -445,6 +445,21 @@ TEST(ModelConfig, ActivationCanBeAnObjectWithAName) {
                [&] { parse(json); });
 }
 
+TEST(ModelConfig, HiddenActDoesNotCountForGemma) {
+  for (const char* name : {"GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM"}) {
+    Json json = small_config(name);
+    json["hidden_act"] = "gelu";
+    EXPECT_EQ(mlp_of(parse(json)).activation, kernels::Activation::gelu_tanh) << name;
+    json["hidden_activation"] = nullptr;
+    EXPECT_EQ(mlp_of(parse(json)).activation, kernels::Activation::gelu_tanh) << name;
+    json["hidden_activation"] = "gelu";
+    EXPECT_EQ(mlp_of(parse(json)).activation, kernels::Activation::gelu_erf) << name;
+  }
+  Json llama = small_config("LlamaForCausalLM");
+  llama["hidden_act"] = "gelu";
+  EXPECT_EQ(mlp_of(parse(llama)).activation, kernels::Activation::gelu_erf);
+}
+
 TEST(ModelConfig, UnknownLayerTypeIsRefused) {
   Json json = small_latent_config("DeepseekV3ForCausalLM");
   json["mlp_layer_types"] = {"dense", "mixed"};
