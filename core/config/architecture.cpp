@@ -93,6 +93,7 @@ const Alias kAliases[] = {
     {"RWForCausalLM", "RefinedWebModel", &kFalcon},
     {"", "RefinedWeb", &kFalcon},
     {"MPTForCausalLM", "", &kMpt},
+    {"MiMoForCausalLM", "mimo", &kQwen2},
 };
 
 // Kinds of models that are no generators of text, by the end of the class name.

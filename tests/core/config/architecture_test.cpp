@@ -79,6 +79,8 @@ TEST(Architecture, OtherNamesLeadToTheRow) {
   for (const char* name : {"KimiK25ForConditionalGeneration", "Kimi_K25ForConditionalGeneration"})
     EXPECT_EQ(find_architecture(name), find_architecture("DeepseekV3ForCausalLM")) << name;
   EXPECT_EQ(find_architecture_by_model_type("kimi_k2"), find_architecture("DeepseekV3ForCausalLM"));
+  EXPECT_EQ(find_architecture("MiMoForCausalLM"), find_architecture("Qwen2ForCausalLM"));
+  EXPECT_EQ(find_architecture_by_model_type("mimo"), find_architecture("Qwen2ForCausalLM"));
 }
 
 TEST(Architecture, KeysOfALayerContainItsNumber) {
