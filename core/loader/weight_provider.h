@@ -61,6 +61,8 @@ class StoredWeights final : public WeightProvider {
     return load_table(reader_, name, rows, columns, ReadBy::device);
   }
   void finish() override { reader_.finish(); }
+  // Returns the sorted names of the tensors that were not read.
+  std::vector<std::string> unused() const { return reader_.unused(); }
 
  private:
   WeightReader reader_;

@@ -1,5 +1,7 @@
 // Pieces of texts by the tokenizers of published families, and by small patterns with one construct each. The
 // expected pieces are from the libraries that the patterns are written for.
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -137,6 +139,24 @@ TEST(PatternConstructs, TranslationsAreBoundedInSize) {
   for (const std::string& pattern : {differences + "]", boundaries}) {
     EXPECT_THROW(compile_for(pattern, RegexDialect::rust, Search::interpreter), Error);
   }
+}
+
+// Tokenizers of SentencePiece have no pattern.
+TEST(PublishedPatterns, AreKnownForPublishedDirectories) {
+  size_t num_found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(QUIRE_TEST_DATA "/published_names")) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(".json")) continue;
+    const Json directory = Json::parse(read_golden("../published_names/" + name));
+    const Json split = directory.value("split", Json("SentencePiece"));
+    if (!split.is_array()) continue;
+    const Json& rows = golden_splits()[split[0].get<std::string>()];
+    EXPECT_TRUE(
+        std::any_of(rows.begin(), rows.end(), [&](const Json& row) { return row["name"] == split[1]; }))
+        << name << ": " << split;
+    ++num_found;
+  }
+  EXPECT_GE(num_found, 15U);
 }
 
 // A long word without a place to split it, as in base64 text.

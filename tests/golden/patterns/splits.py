@@ -82,6 +82,7 @@ FAMILIES = {
     "DeepSeek V3, R1": [split(r"\p{N}{1,3}"), split("[一-龥\u3040-ゟ゠-ヿ]+"), split(PUNCTUATED)],
     "DeepSeek V2, Coder, LLM": [split(r"[\r\n]"), split("\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕ]+"),
                                 split(r"\s?[!-/:-~！-／：-～‘-‟　-。]+"), split(r"\s+$"), split("[一-龥ࠀ-一가-퟿]+"), digits(True)],
+    "DeepSeek Coder of 2023": [split("[\r\n]"), split(r"\s?\p{L}+"), split(r"\s?\p{P}+"), split("[一-龥ࠀ-一가-퟿]+"), digits(True)],
     "AFMoE": [split(r"\p{Nd}{1,510}"), split(DIGIT_GROUPS[0]), split(DIGIT_GROUPS[1]),
               split("[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⼿เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+"), split(PUNCTUATED)],
     "Tiny Aya, Cohere 2": [split(r"\d{1,3}(?=(?:\d{3})*\b)"), split(CASES.replace(r"\p{N}{1,3}", r"\p{N}"))],
