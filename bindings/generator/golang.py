@@ -13,13 +13,29 @@ class Writer(SettingsPage):
             name = ENUM_NAMES[enum.name]
             self.say(comments.named(name, enum.comment))
             self.add(f"type {name} int32", "", f"// The values of {name}.", "const (")
-            for number, (item, constant, comment) in enumerate(items):
-                if number:
-                    self.add("")
-                if comment:
-                    self.say(comments.plain(comment[0].upper() + comment[1:]), "\t")
-                self.add(f"\t{item_name(enum, item)} = {name}(native.{constant})")
-            self.add(")", "")
+            if enum.go_unset:
+                item, comment = enum.go_unset
+                self.value(name, item_name(enum, item), "0", comment)
+            for item, constant, comment in items:
+                self.value(name, item_name(enum, item), f"{name}(native.{constant}{' + 1' * bool(enum.go_unset)})",
+                           comments.plain(comment[:1].upper() + comment[1:]))
+            self.close(")")
+            if enum.name != "ErrorCode":  # its names come from the library
+                self.text_of(name, [(item_name(enum, item), item.lower()) for item in
+                                    [*enum.go_unset[:1], *(item for item, _, _ in items)]])
+
+    def value(self, kind, name, value, comment):
+        """Writes a constant with its type, by which go doc finds it."""
+        if comment:
+            self.say(comment, "\t")
+        self.add(f"\t{name} {kind} = {value}", "")
+
+    def text_of(self, name, items):
+        self.add(f'// String returns the name of the value, such as "{items[-1][1]}".', f"func (v {name}) String() string {{",
+                 "\tswitch v {")
+        for value, text in items:
+            self.add(f"\tcase {value}:", f'\t\treturn "{text}"')
+        self.add("\t}", f'\treturn nameOf("{name}", int32(v))', "}", "")
 
     # Figures.
 

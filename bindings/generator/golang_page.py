@@ -16,6 +16,7 @@ TYPES = {"text": "string", "tokens": "[]int32", "int": "int", "token": "int32", 
          "sizes": "[]int64", "values": "[]float32", "borrowed": "string"}
 ITEMS = {"text": "byte", "bytes": "byte", "tokens": "int32", "sizes": "int64", "values": "float32"}
 ENUM_NAMES = {enum.name: enum.go_name or enum.name for enum in interface.ENUMS}
+SHIFTED = {enum.name for enum in interface.ENUMS if enum.go_unset}  # 1 above the values of C, since 0 means unset
 CLASSES = {one.name: one.go_name or one.name for one in interface.OBJECTS}
 ARGUMENTS = {"int": "narrow({})", "bool": "asInt({})", "enum": "int32({})", "time": "int64({})",
              "object": "{}.handle.get()", "nullable": "{}Value", "filled": "{}Filled.get()"}
@@ -30,10 +31,7 @@ def native(function):
 
 
 def item_name(enum, item):
-    words = go(item.lower())
-    bare = enum.name == "ErrorCode" and item not in enum.go_bare
-    free = enum.name == "FinishReason" and item not in enum.go_bare
-    return words if bare or free else enum.go + words
+    return enum.go + go(item.lower())
 
 
 def type_of(value):
@@ -46,6 +44,8 @@ def type_of(value):
 
 def argument(value, name=None):
     kind = "nullable" if value.nullable else value.kind
+    if kind == "enum" and value.of in SHIFTED:
+        return f"int32({name or shape.camel(value.name)})-1"
     return ARGUMENTS.get(kind, "{}").format(name or shape.camel(value.name))
 
 
@@ -75,7 +75,7 @@ class Page:
             self.say(comment, "\t")
         self.add(f"\t{name} {kind}", "")
 
-    def close(self):
+    def close(self, bracket="}"):
         if self.lines[-1] == "":
             self.lines.pop()
-        self.add("}", "")
+        self.add(bracket, "")

@@ -2,7 +2,7 @@
 import comments
 import interface
 import shape
-from golang_page import Page, argument, handle, native, type_of
+from golang_page import SHIFTED, Page, argument, handle, native, type_of
 from shape import go
 
 
@@ -120,6 +120,8 @@ class SettingsPage(Page):
             return self.add(f"\tif {field} != nil {{", f"\t\tshare(s, {function}, {field}.handle)", "\t}")
         if value.kind == "filled":
             return self.add(f"\tif {field} != nil {{", f"\t\tshareFilled(s, {function}, {field}.native)", "\t}")
+        if value.kind == "enum" and value.of in SHIFTED:
+            return self.add(f"\tif {field} != 0 {{", *self.applied(call, target, [field]), "\t}")
         if value.kind == "tokens":
             return self.add(f"\tif {field} != nil {{", *self.applied(call, target, [field]), "\t}")
         return self.add(f"\tset(s, {function}, {argument(value, field)})")

@@ -10,11 +10,11 @@ class Enum:
     comment: str
     go: str  # prefix of the names in Go, which share one namespace
     go_name: str = ""
-    go_bare: tuple = ()  # items with that prefix; all items if empty
+    go_unset: tuple = ()  # (item, comment) of a zero value in Go that leaves the setting at its default
 
 
 ENUMS = [
-    Enum("QUIRE_ERROR_", "ErrorCode", "The reason why a call failed, for a program to act on.", "Code", "Code", ("OK",)),
+    Enum("QUIRE_ERROR_", "ErrorCode", "The reason why a call failed, for a program to act on.", "Code", "Code"),
     Enum("QUIRE_LOG_", "LogLevel", "The level of a log line; a level includes those before it.", "Log"),
     Enum("QUIRE_MODEL_SCOPE_", "ModelScope", "The set of parts of a model that are loaded.", "Scope"),
     Enum("QUIRE_MODEL_STATE_", "ModelState", "The place where the weights of a model are. A later version may add states.", "Model"),
@@ -24,7 +24,8 @@ ENUMS = [
          "Activation"),
     Enum("QUIRE_QUOTA_", "Quota", "A quota of one namespace in a cache.", "Quota", "QuotaKind"),
     Enum("QUIRE_JOB_KIND_", "JobKind", "The kind of a job.", "Kind"),
-    Enum("QUIRE_POOLING_", "Pooling", "The way to compute an embedding from the hidden states of a prompt.", "Pooling"),
+    Enum("QUIRE_POOLING_", "Pooling", "The way to compute an embedding from the hidden states of a prompt.", "Pooling",
+         go_unset=("OF_MODEL", "The pooling that the model's modules.json declares, otherwise the mean.")),
     Enum("QUIRE_EVENTS_", "EventPolicy", "The policy for the events of a job that are not taken.", "Events"),
     Enum("QUIRE_JSON_ORDER_", "JsonOrder", "The order of the members of an object in constrained JSON.", "JSONOrder", "JSONOrder"),
     Enum("QUIRE_JSON_SPACE_", "JsonSpace", "The white space in constrained JSON.", "JSONSpace", "JSONSpace"),
@@ -33,14 +34,14 @@ ENUMS = [
          "Event"),
     Enum("QUIRE_PAGE_", "PageChange", "The change of a page of a cache.", "Page"),
     Enum("QUIRE_MEDIUM_", "PageMedium", "The medium that holds a page.", "Medium"),
-    Enum("QUIRE_FINISH_", "FinishReason", "The reason why a job ended. A later version may add reasons.", "Finish",
-         go_bare=("NONE", "CANCELLED", "ERROR")),
+    Enum("QUIRE_FINISH_", "FinishReason", "The reason why a job ended. A later version may add reasons.", "Finish"),
     Enum("QUIRE_HISTOGRAM_", "HistogramKind", "The quantity of a histogram; times are in nanoseconds.", "Histogram"),
     Enum("QUIRE_TOKEN_", "TokenKind", "A special token that a tokenizer may define.", "Token"),
     Enum("QUIRE_DIAGNOSE_", "DiagnoseFormat", "A format of the diagnostic report.", "Diagnose"),
     Enum("QUIRE_CONSTRAINT_", "ConstraintKind", "The kind of a constraint's source.", "Constraint"),
     Enum("QUIRE_RESPONSE_", "ResponseKind", "The kind of a part of an answer.", "Response"),
-    Enum("QUIRE_REASONING_", "ReasoningStart", "The place where the reasoning of an answer begins.", "Reasoning"),
+    Enum("QUIRE_REASONING_", "ReasoningStart", "The place where the reasoning of an answer begins.", "Reasoning",
+         go_unset=("OF_PROMPT", "As the prompt has left it: open if it has opened reasoning, otherwise closed.")),
 ]
 NO_ENUM = ("QUIRE_WAIT_", "QUIRE_ABI_", "QUIRE_VERSION_")
 
@@ -196,7 +197,7 @@ class Settings:
     choices: tuple = ()
 
 
-PROMPT = ("The prompt in parts, in order. If there are any, Prompt and Tokens are not read.")
+PROMPT = "The prompt in parts, in order. A request with parts has neither Prompt nor Tokens."
 SETTINGS = [
     Settings("quire_runtime_options", "RuntimeOptions", "Holds the settings of a runtime."),
     Settings("quire_model_options", "ModelOptions", "Holds the settings of a model.", True, "quire_model_options_set_path", (
@@ -213,7 +214,7 @@ SETTINGS = [
                    "Share while several namespaces have waiting jobs: twice the weight gets twice the tokens. Default: 1.")),),)),
     Settings("quire_job_request", "Request", "Describes a job.", True, fields=(
         ("Prompt", "string", "string", "The text that the job continues."),
-        ("Tokens", "[]int32", "int[]", "The prompt as token ids; if set, Prompt is not read."),
+        ("Tokens", "[]int32", "int[]", "The prompt as token ids. A request with tokens has no Prompt."),
         ("Parts", "[]PromptPart", "IList<PromptPart>", PROMPT),
         ("Queue", "*Queue", "EventQueue", "Receives the events of the job; without a queue they are taken from the job.")), has_rest=True,
         choices=(Choice("PromptPart", "A part of a prompt.", (

@@ -51,7 +51,7 @@ func cancelledBy[T any](ctx context.Context, function func(cancel native.CancelH
 		<-watched
 	}()
 	result, err := function(owned.get())
-	if errors.Is(err, Cancelled) && ctx.Err() != nil {
+	if errors.Is(err, CodeCancelled) && ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	return result, err

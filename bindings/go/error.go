@@ -10,7 +10,7 @@ import (
 // String returns the name that a script can match, such as "invalid_argument".
 func (c Code) String() string { return native.Quire_error_code_name(int32(c)) }
 
-// Error is a failed call. errors.As finds it, and errors.Is(err, quire.NotFound) checks its code.
+// Error is a failed call. errors.As finds it, and errors.Is(err, quire.CodeNotFound) checks its code.
 type Error struct {
 	Code       Code
 	Message    string
@@ -19,7 +19,7 @@ type Error struct {
 	RetryAfter time.Duration // time to wait before another try; negative if unknown
 }
 
-func closed(message string) *Error { return &Error{Code: Closed, Message: message, RetryAfter: -1} }
+func closed(message string) *Error { return &Error{Code: CodeClosed, Message: message, RetryAfter: -1} }
 
 func (e *Error) Error() string { return fmt.Sprintf("quire: %s: %s", e.Code.String(), e.Message) }
 

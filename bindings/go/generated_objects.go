@@ -32,7 +32,7 @@ func (o *Runtime) NewQueue() (*Queue, error) {
 
 // Diagnose returns a report: the version, the CPU and the instruction sets in use, each backend with its devices or
 // the reason why it cannot be used, and the number of live handles of each type. Needs no runtime and changes
-// nothing. Fails with InvalidArgument for an unknown format.
+// nothing. Fails with CodeInvalidArgument for an unknown format.
 func Diagnose(format DiagnoseFormat) (string, error) {
 	result, err := measured(func(out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_diagnose(int32(format), out, e)
@@ -41,7 +41,7 @@ func Diagnose(format DiagnoseFormat) (string, error) {
 }
 
 // SetMemoryBudget changes RuntimeOptions.MemoryBudget of a runtime in use. Memory already taken beyond the new
-// budget stays. Fails with NotFound for a name that is neither a device nor "pinned".
+// budget stays. Fails with CodeNotFound for a name that is neither a device nor "pinned".
 func (o *Runtime) SetMemoryBudget(text string, bytes int64) error {
 	_, err := with(o.handle, func(value native.RuntimeHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_runtime_set_memory_budget(value, text, bytes, e)
@@ -74,7 +74,7 @@ func (o *Runtime) Devices() ([]Device, error) {
 }
 
 // Plan returns the memory that a model directory and a cache will take, before any weight is read. Fails like a
-// load, and with OutOfMemory if a split over several devices, automatic or by bytes, does not fit.
+// load, and with CodeOutOfMemory if a split over several devices, automatic or by bytes, does not fit.
 func (o *Runtime) Plan(path string, model ModelOptions, cache CacheOptions) (Plan, error) {
 	modelFilled, err := model.native(path)
 	if err != nil {
@@ -106,8 +106,8 @@ func (o *Model) Close() error { return o.handle.close() }
 
 // NewCache allocates the memory of the cache and starts its thread. `options` are copied; NULL takes every default.
 // All memory that generation needs is allocated here, so that no later step runs out of it, except in an elastic
-// cache (CacheOptions.MinTokens). Fails with OutOfMemory and the bytes needed, with InvalidArgument naming the
-// option, and with Unsupported for a model that was loaded without weights.
+// cache (CacheOptions.MinTokens). Fails with CodeOutOfMemory and the bytes needed, with CodeInvalidArgument naming
+// the option, and with CodeUnsupported for a model that was loaded without weights.
 func (o *Model) NewCache(options CacheOptions) (*Cache, error) {
 	optionsFilled, err := options.native()
 	if err != nil {
@@ -124,8 +124,8 @@ func (o *Model) NewCache(options CacheOptions) (*Cache, error) {
 }
 
 // NewConstraint compiles a constraint from its source for the vocabulary of a model; a model loaded as a tokenizer
-// suffices. The same source for the same model is compiled once. Fails with Format if the source is malformed, with
-// Unsupported naming the unsupported feature, and with Capacity naming the limit that is exceeded.
+// suffices. The same source for the same model is compiled once. Fails with CodeFormat if the source is malformed,
+// with CodeUnsupported naming the unsupported feature, and with CodeCapacity naming the limit that is exceeded.
 func (o *Model) NewConstraint(kind ConstraintKind, text string) (*Constraint, error) {
 	made, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) native.ConstraintHandle {
 		return native.Quire_constraint_create(value, int32(kind), text, e)
@@ -147,9 +147,9 @@ func (o *Model) NewConstraint(kind ConstraintKind, text string) (*Constraint, er
 // which allows free text and requires one of the structures after a trigger; - `reasoning`: "closed", "open" or
 // "off", as for a parser. Without it, reasoning begins as in the answer of the request if the request has a dialect
 // (Request.ResponseDialect), and is otherwise closed. Markers that are special tokens of the model's vocabulary
-// must be generated as those tokens and cannot be spelled out as text. Fails with Format if the rules are
-// malformed, with Unsupported naming the rule that cannot be enforced, with NotFound for an unknown dialect or
-// tool, and with Capacity naming the limit that is exceeded.
+// must be generated as those tokens and cannot be spelled out as text. Fails with CodeFormat if the rules are
+// malformed, with CodeUnsupported naming the rule that cannot be enforced, with CodeNotFound for an unknown dialect
+// or tool, and with CodeCapacity naming the limit that is exceeded.
 func (o *Model) NewResponseConstraint(text string) (*Constraint, error) {
 	made, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) native.ConstraintHandle {
 		return native.Quire_response_constraint_create(value, text, e)
@@ -175,8 +175,8 @@ func (o *Model) CacheBytes(options CacheOptions) (int64, error) {
 }
 
 // RenderChat renders the messages of a request (request.h) with the model's own template, or with that of the
-// request, and returns the text. Fails with InvalidArgument if the request has no messages, with NotFound if the
-// model has no template, and otherwise like ChatTemplate.Render.
+// request, and returns the text. Fails with CodeInvalidArgument if the request has no messages, with CodeNotFound
+// if the model has no template, and otherwise like ChatTemplate.Render.
 func (o *Model) RenderChat(request Request) (string, error) {
 	requestFilled, err := request.native()
 	if err != nil {
@@ -225,7 +225,7 @@ func (o *Model) State() (ModelState, error) {
 
 // Wake brings the weights back to their devices. Waits until they are there. Weights in pinned memory are copied in
 // the order of the layers, and the call may return while these copies are queued; computation waits for each layer.
-// If the wait ends early, the wake continues. Fails like Runtime.LoadModel, and with Format if the files were
+// If the wait ends early, the wake continues. Fails like Runtime.LoadModel, and with CodeFormat if the files were
 // replaced by others. The wait ends when the context is done.
 func (o *Model) Wake(ctx context.Context) error {
 	return waited(ctx, func(cancel native.CancelHandle) (int32, error) {
@@ -274,7 +274,7 @@ func (o *Model) Figure(figure ModelFigure) (int64, error) {
 // Encode converts text to token ids and returns them. If add_special is true, it adds the tokens that the model's
 // tokenizer puts before and after a text. If parse_special is true, the text of special tokens in `text` becomes
 // those tokens, as templates need; if it is false, it stays ordinary text, as user input needs. The time is linear
-// in the length of the text. Returns the number of ids. Fails with Encoding if the text is not UTF-8.
+// in the length of the text. Returns the number of ids. Fails with CodeEncoding if the text is not UTF-8.
 func (o *Model) Encode(text string, addSpecial bool, parseSpecial bool) ([]int32, error) {
 	return measuredWith(o.handle, func(value native.ModelHandle, out []int32, e *native.ErrorHandle) int64 {
 		return native.Quire_model_encode(value, text, asInt(addSpecial), asInt(parseSpecial), out, e)
@@ -282,8 +282,8 @@ func (o *Model) Encode(text string, addSpecial bool, parseSpecial bool) ([]int32
 }
 
 // Decode converts token ids to text and returns it. If skip_special is true, special tokens are left out. Bytes
-// that form no character become U+FFFD, so the text is always UTF-8. Fails with InvalidArgument and the position if
-// an id is out of range.
+// that form no character become U+FFFD, so the text is always UTF-8. Fails with CodeInvalidArgument and the
+// position if an id is out of range.
 func (o *Model) Decode(tokens []int32, skipSpecial bool) (string, error) {
 	result, err := measuredWith(o.handle, func(value native.ModelHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_model_decode(value, tokens, asInt(skipSpecial), out, e)
@@ -345,7 +345,7 @@ func (o *Model) Path() (string, error) {
 }
 
 // ShardWeightBytes returns the part of ModelInfo.WeightBytes that one shard takes. shard_idx counts from 0. Fails
-// with Unsupported for a model whose scope has no weights.
+// with CodeUnsupported for a model whose scope has no weights.
 func (o *Model) ShardWeightBytes(shardIdx int) (int64, error) {
 	return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int64 {
 		return native.Quire_model_shard_weight_bytes(value, narrow(shardIdx), e)
@@ -391,11 +391,11 @@ func (o *Cache) SubmitContext(ctx context.Context, request Request) (*Job, error
 	return o.dispatcher.job(ctx, &request, o.newQueue, submitting(o.handle, native.Quire_job_submit))
 }
 
-// Shutdown closes the cache: ends every live job with Closed, wakes every waiting call, fails later calls with the
-// same code, and stops the thread. Waits for the running step, but on a hanging device at most
+// Shutdown closes the cache: ends every live job with CodeClosed, wakes every waiting call, fails later calls with
+// the same code, and stops the thread. Waits for the running step, but on a hanging device at most
 // CacheOptions.CloseTimeout. If the wait ends early, closing continues, and another call can wait for it. Events,
-// results and statistics can still be read. Fails with Reentrant inside a callback. The wait ends when the context
-// is done.
+// results and statistics can still be read. Fails with CodeReentrant inside a callback. The wait ends when the
+// context is done.
 func (o *Cache) Shutdown(ctx context.Context) error {
 	return waited(ctx, func(cancel native.CancelHandle) (int32, error) {
 		return with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
@@ -487,9 +487,9 @@ func (o *Cache) Query(ctx context.Context, request Request) (int64, error) {
 
 // Pin pins the cached pages of the prompt of `request`, in its namespace, for time_to_live_ns, or until Cache.Unpin
 // if that is 0. Only the prompt and the namespace of the request are read. Compute the pages first with a KindWarm
-// job. Waits for at most one step. Returns the id of the pin, a number above 0. Fails with NotFound if no whole
-// page is cached, and with Quota if too many pages are pinned already. A page with several pins counts once. The
-// wait ends when the context is done.
+// job. Waits for at most one step. Returns the id of the pin, a number above 0. Fails with CodeNotFound if no whole
+// page is cached, and with CodeQuota if too many pages are pinned already. A page with several pins counts once.
+// The wait ends when the context is done.
 func (o *Cache) Pin(ctx context.Context, request Request, timeToLive time.Duration) (int64, error) {
 	requestFilled, err := request.native()
 	if err != nil {
@@ -517,7 +517,7 @@ func (o *Cache) Unpin(pin int64) error {
 // with the queue or with the cache. `user_data` identifies the cache in the events (Event.UserData). The engine
 // thread does not wait for the reader. If more than 4096 further events are waiting, some are lost, and
 // Event.PageNumber skips. After a loss, or to start late, subscribe again with the same queue: the events begin
-// anew. Pages computed with an adapter emit no events. Fails with Closed after Cache.Shutdown.
+// anew. Pages computed with an adapter emit no events. Fails with CodeClosed after Cache.Shutdown.
 func (o *Cache) FollowPages(queue *Queue, userData uint64) error {
 	defer runtime.KeepAlive(queue)
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
@@ -743,7 +743,7 @@ type Matcher struct {
 func (o *Matcher) Close() error { return o.handle.close() }
 
 // Accept accepts the next token. Returns true if it was accepted. Returns false, and changes nothing, if the token
-// may not come next. Fails with Capacity if the text exceeds a limit of the constraint.
+// may not come next. Fails with CodeCapacity if the text exceeds a limit of the constraint.
 func (o *Matcher) Accept(token int32) (bool, error) {
 	result, err := with(o.handle, func(value native.MatcherHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_matcher_accept(value, token, e)
@@ -775,7 +775,7 @@ func (o *Matcher) ForcedText() ([]byte, error) {
 	})
 }
 
-// Rollback takes back the last `num_steps` accepted tokens. Fails with InvalidArgument if fewer were accepted.
+// Rollback takes back the last `num_steps` accepted tokens. Fails with CodeInvalidArgument if fewer were accepted.
 func (o *Matcher) Rollback(numSteps int64) error {
 	_, err := with(o.handle, func(value native.MatcherHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_matcher_rollback(value, numSteps, e)
@@ -794,7 +794,7 @@ type ChatTemplate struct {
 // Close frees the object; objects created from it stay usable.
 func (o *ChatTemplate) Close() error { return o.handle.close() }
 
-// NewChatTemplate creates a template from its source in Jinja. Fails with Format and the line and column if the
+// NewChatTemplate creates a template from its source in Jinja. Fails with CodeFormat and the line and column if the
 // source is malformed.
 func NewChatTemplate(text string) (*ChatTemplate, error) {
 	made, err := call(func(e *native.ErrorHandle) native.ChatTemplateHandle {
@@ -809,7 +809,7 @@ func NewChatTemplate(text string) (*ChatTemplate, error) {
 // OpenChatTemplate loads the templates of the model directory whose path is `text`: chat_template.jinja,
 // additional_chat_templates/, or those in tokenizer_config.json, with the texts of the tokenizer's special tokens.
 // A rendering uses the template "tool_use" if its input has tools and a template of that name exists, otherwise
-// "default". Reads no weights and no tokenizer. Fails with NotFound if the directory has no template.
+// "default". Reads no weights and no tokenizer. Fails with CodeNotFound if the directory has no template.
 func OpenChatTemplate(text string) (*ChatTemplate, error) {
 	made, err := call(func(e *native.ErrorHandle) native.ChatTemplateHandle {
 		return native.Quire_chat_template_open(text, e)
@@ -821,7 +821,7 @@ func OpenChatTemplate(text string) (*ChatTemplate, error) {
 }
 
 // Choose selects the template of a given name for all renderings; an empty name ends the selection. Fails with
-// NotFound, listing the names there are.
+// CodeNotFound, listing the names there are.
 func (o *ChatTemplate) Choose(text string) error {
 	_, err := with(o.handle, func(value native.ChatTemplateHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_chat_template_choose(value, text, e)
@@ -856,9 +856,9 @@ func (o *ChatTemplate) SetAdaptsHistory(adapts bool) error {
 	return err
 }
 
-// Render renders the conversation given as JSON in `text` and returns the prompt. Fails with InvalidArgument if the
-// template raises an error (the message is the template's own) or uses an unsupported feature, with Capacity if a
-// limit is exceeded, and with Format if the input is no JSON.
+// Render renders the conversation given as JSON in `text` and returns the prompt. Fails with CodeInvalidArgument if
+// the template raises an error (the message is the template's own) or uses an unsupported feature, with
+// CodeCapacity if a limit is exceeded, and with CodeFormat if the input is no JSON.
 func (o *ChatTemplate) Render(text string) (string, error) {
 	result, err := measuredWith(o.handle, func(value native.ChatTemplateHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_chat_template_render(value, text, out, e)
@@ -940,7 +940,8 @@ func (o *Alias) SubmitContext(ctx context.Context, request Request) (*Job, error
 }
 
 // SetCache sets the cache of the alias, replacing the current one; NULL removes it. The alias keeps its cache alive
-// like a handle. Fails with InvalidArgument for a cache of another runtime, and with Closed for a closed cache.
+// like a handle. Fails with CodeInvalidArgument for a cache of another runtime, and with CodeClosed for a closed
+// cache.
 func (o *Alias) SetCache(cache *Cache) error {
 	defer runtime.KeepAlive(cache)
 	var cacheValue native.CacheHandle
@@ -1006,8 +1007,8 @@ type ResponseParser struct {
 // Close frees the object; objects created from it stay usable.
 func (o *ResponseParser) Close() error { return o.handle.close() }
 
-// NewResponseParser creates a parser for answers in the dialect that `text` names. Fails with NotFound, listing the
-// names there are.
+// NewResponseParser creates a parser for answers in the dialect that `text` names. Fails with CodeNotFound, listing
+// the names there are.
 func NewResponseParser(text string) (*ResponseParser, error) {
 	made, err := call(func(e *native.ErrorHandle) native.ResponseParserHandle {
 		return native.Quire_response_parser_create(text, e)
@@ -1027,8 +1028,8 @@ func ResponseDialects() (string, error) {
 }
 
 // SetTools sets the tools of the request, a JSON list in the format of OpenAI. Their schemas decide which arguments
-// are strings, if the dialect leaves that open. Call it before the first byte. Fails with Format if the text is no
-// such list.
+// are strings, if the dialect leaves that open. Call it before the first byte. Fails with CodeFormat if the text is
+// no such list.
 func (o *ResponseParser) SetTools(text string) error {
 	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_response_parser_set_tools(value, text, e)
@@ -1039,7 +1040,7 @@ func (o *ResponseParser) SetTools(text string) error {
 // SetReasoning sets where reasoning begins, one of ReasoningStart. Call it before the first byte.
 func (o *ResponseParser) SetReasoning(reasoning ReasoningStart) error {
 	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
-		return native.Quire_response_parser_set_reasoning(value, int32(reasoning), e)
+		return native.Quire_response_parser_set_reasoning(value, int32(reasoning)-1, e)
 	})
 	return err
 }
@@ -1053,8 +1054,8 @@ func (o *ResponseParser) SetPrompt(text string) error {
 	return err
 }
 
-// Feed feeds the next bytes, cut anywhere. Fails with InvalidArgument after the end. A call that fails for lack of
-// memory changes nothing and may be repeated.
+// Feed feeds the next bytes, cut anywhere. Fails with CodeInvalidArgument after the end. A call that fails for lack
+// of memory changes nothing and may be repeated.
 func (o *ResponseParser) Feed(text string) error {
 	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_response_parser_feed(value, text, e)

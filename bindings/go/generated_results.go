@@ -14,79 +14,79 @@ type Code int32
 // The values of Code.
 const (
 	// Nothing failed.
-	CodeOk = Code(native.QUIRE_ERROR_OK)
+	CodeOK Code = Code(native.QUIRE_ERROR_OK)
 
 	// A parameter is invalid; the message names it and its range.
-	InvalidArgument = Code(native.QUIRE_ERROR_INVALID_ARGUMENT)
+	CodeInvalidArgument Code = Code(native.QUIRE_ERROR_INVALID_ARGUMENT)
 
 	// A handle is freed, foreign or of another type.
-	BadHandle = Code(native.QUIRE_ERROR_BAD_HANDLE)
+	CodeBadHandle Code = Code(native.QUIRE_ERROR_BAD_HANDLE)
 
 	// Host or device memory ran out; message: bytes needed and free.
-	OutOfMemory = Code(native.QUIRE_ERROR_OUT_OF_MEMORY)
+	CodeOutOfMemory Code = Code(native.QUIRE_ERROR_OUT_OF_MEMORY)
 
 	// A file, device or id does not exist.
-	NotFound = Code(native.QUIRE_ERROR_NOT_FOUND)
+	CodeNotFound Code = Code(native.QUIRE_ERROR_NOT_FOUND)
 
 	// The operating system refused a read or a write.
-	IO = Code(native.QUIRE_ERROR_IO)
+	CodeIO Code = Code(native.QUIRE_ERROR_IO)
 
 	// A file or input is malformed.
-	Format = Code(native.QUIRE_ERROR_FORMAT)
+	CodeFormat Code = Code(native.QUIRE_ERROR_FORMAT)
 
 	// A file is shorter than its header declares.
-	Truncated = Code(native.QUIRE_ERROR_TRUNCATED)
+	CodeTruncated Code = Code(native.QUIRE_ERROR_TRUNCATED)
 
 	// Well-formed, but not supported by this library.
-	Unsupported = Code(native.QUIRE_ERROR_UNSUPPORTED)
+	CodeUnsupported Code = Code(native.QUIRE_ERROR_UNSUPPORTED)
 
 	// A limit is reached now; a later try may succeed.
-	Capacity = Code(native.QUIRE_ERROR_CAPACITY)
+	CodeCapacity Code = Code(native.QUIRE_ERROR_CAPACITY)
 
 	// The wait or load was cancelled.
-	Cancelled = Code(native.QUIRE_ERROR_CANCELLED)
+	CodeCancelled Code = Code(native.QUIRE_ERROR_CANCELLED)
 
 	// A timeout passed.
-	Timeout = Code(native.QUIRE_ERROR_TIMEOUT)
+	CodeTimeout Code = Code(native.QUIRE_ERROR_TIMEOUT)
 
 	// The object was closed, perhaps while the call waited.
-	Closed = Code(native.QUIRE_ERROR_CLOSED)
+	CodeClosed Code = Code(native.QUIRE_ERROR_CLOSED)
 
 	// Text is not UTF-8; the message has the byte offset.
-	Encoding = Code(native.QUIRE_ERROR_ENCODING)
+	CodeEncoding Code = Code(native.QUIRE_ERROR_ENCODING)
 
 	// NaN or infinity instead of a finite number.
-	Numeric = Code(native.QUIRE_ERROR_NUMERIC)
+	CodeNumeric Code = Code(native.QUIRE_ERROR_NUMERIC)
 
 	// A device failed; all work on it has ended, freeing still works.
-	DeviceLost = Code(native.QUIRE_ERROR_DEVICE_LOST)
+	CodeDeviceLost Code = Code(native.QUIRE_ERROR_DEVICE_LOST)
 
 	// A deadline of the job passed; a later try may succeed.
-	Deadline = Code(native.QUIRE_ERROR_DEADLINE)
+	CodeDeadline Code = Code(native.QUIRE_ERROR_DEADLINE)
 
 	// Called in a child of fork().
-	Forked = Code(native.QUIRE_ERROR_FORKED)
+	CodeForked Code = Code(native.QUIRE_ERROR_FORKED)
 
 	// The caller was compiled against an incompatible header.
-	Version = Code(native.QUIRE_ERROR_VERSION)
+	CodeVersion Code = Code(native.QUIRE_ERROR_VERSION)
 
 	// A defect of the library.
-	Internal = Code(native.QUIRE_ERROR_INTERNAL)
+	CodeInternal Code = Code(native.QUIRE_ERROR_INTERNAL)
 
 	// Called from a callback that does not allow it.
-	Reentrant = Code(native.QUIRE_ERROR_REENTRANT)
+	CodeReentrant Code = Code(native.QUIRE_ERROR_REENTRANT)
 
 	// The quota of a namespace is used up; a later try may succeed.
-	Quota = Code(native.QUIRE_ERROR_QUOTA)
+	CodeQuota Code = Code(native.QUIRE_ERROR_QUOTA)
 
 	// Can never fit into the cache or the quota of its namespace.
-	TooLarge = Code(native.QUIRE_ERROR_TOO_LARGE)
+	CodeTooLarge Code = Code(native.QUIRE_ERROR_TOO_LARGE)
 
 	// The events of the job were not taken in time (EventsEnd).
-	SlowReader = Code(native.QUIRE_ERROR_SLOW_READER)
+	CodeSlowReader Code = Code(native.QUIRE_ERROR_SLOW_READER)
 
 	// No similar job has ever been fast enough for the deadline.
-	DeadlineTooShort = Code(native.QUIRE_ERROR_DEADLINE_TOO_SHORT)
+	CodeDeadlineTooShort Code = Code(native.QUIRE_ERROR_DEADLINE_TOO_SHORT)
 )
 
 // LogLevel is the level of a log line; a level includes those before it.
@@ -95,20 +95,37 @@ type LogLevel int32
 // The values of LogLevel.
 const (
 	// Nothing.
-	LogOff = LogLevel(native.QUIRE_LOG_OFF)
+	LogOff LogLevel = LogLevel(native.QUIRE_LOG_OFF)
 
 	// Failures.
-	LogError = LogLevel(native.QUIRE_LOG_ERROR)
+	LogError LogLevel = LogLevel(native.QUIRE_LOG_ERROR)
 
 	// Unexpected conditions that do not stop the work.
-	LogWarning = LogLevel(native.QUIRE_LOG_WARNING)
+	LogWarning LogLevel = LogLevel(native.QUIRE_LOG_WARNING)
 
 	// Lifecycle of models and caches.
-	LogInfo = LogLevel(native.QUIRE_LOG_INFO)
+	LogInfo LogLevel = LogLevel(native.QUIRE_LOG_INFO)
 
 	// Details for developers of the library.
-	LogDebug = LogLevel(native.QUIRE_LOG_DEBUG)
+	LogDebug LogLevel = LogLevel(native.QUIRE_LOG_DEBUG)
 )
+
+// String returns the name of the value, such as "debug".
+func (v LogLevel) String() string {
+	switch v {
+	case LogOff:
+		return "off"
+	case LogError:
+		return "error"
+	case LogWarning:
+		return "warning"
+	case LogInfo:
+		return "info"
+	case LogDebug:
+		return "debug"
+	}
+	return nameOf("LogLevel", int32(v))
+}
 
 // ModelScope is the set of parts of a model that are loaded.
 type ModelScope int32
@@ -116,14 +133,27 @@ type ModelScope int32
 // The values of ModelScope.
 const (
 	// Everything.
-	ScopeFull = ModelScope(native.QUIRE_MODEL_SCOPE_FULL)
+	ScopeFull ModelScope = ModelScope(native.QUIRE_MODEL_SCOPE_FULL)
 
 	// Only the tokenizer: encode and decode work, nothing else.
-	ScopeTokenizer = ModelScope(native.QUIRE_MODEL_SCOPE_TOKENIZER)
+	ScopeTokenizer ModelScope = ModelScope(native.QUIRE_MODEL_SCOPE_TOKENIZER)
 
 	// All but the weights: enough to describe and plan.
-	ScopeMetadata = ModelScope(native.QUIRE_MODEL_SCOPE_METADATA)
+	ScopeMetadata ModelScope = ModelScope(native.QUIRE_MODEL_SCOPE_METADATA)
 )
+
+// String returns the name of the value, such as "metadata".
+func (v ModelScope) String() string {
+	switch v {
+	case ScopeFull:
+		return "full"
+	case ScopeTokenizer:
+		return "tokenizer"
+	case ScopeMetadata:
+		return "metadata"
+	}
+	return nameOf("ModelScope", int32(v))
+}
 
 // ModelState is the place where the weights of a model are. A later version may add states.
 type ModelState int32
@@ -131,17 +161,32 @@ type ModelState int32
 // The values of ModelState.
 const (
 	// On the devices of the model.
-	ModelResident = ModelState(native.QUIRE_MODEL_STATE_RESIDENT)
+	ModelResident ModelState = ModelState(native.QUIRE_MODEL_STATE_RESIDENT)
 
 	// Off the devices, files open: the same weights come back.
-	ModelStandingBy = ModelState(native.QUIRE_MODEL_STATE_STANDING_BY)
+	ModelStandingBy ModelState = ModelState(native.QUIRE_MODEL_STATE_STANDING_BY)
 
 	// Off the devices, files closed.
-	ModelOnDisk = ModelState(native.QUIRE_MODEL_STATE_ON_DISK)
+	ModelOnDisk ModelState = ModelState(native.QUIRE_MODEL_STATE_ON_DISK)
 
 	// Between two of these states.
-	ModelMoving = ModelState(native.QUIRE_MODEL_STATE_MOVING)
+	ModelMoving ModelState = ModelState(native.QUIRE_MODEL_STATE_MOVING)
 )
+
+// String returns the name of the value, such as "moving".
+func (v ModelState) String() string {
+	switch v {
+	case ModelResident:
+		return "resident"
+	case ModelStandingBy:
+		return "standing_by"
+	case ModelOnDisk:
+		return "on_disk"
+	case ModelMoving:
+		return "moving"
+	}
+	return nameOf("ModelState", int32(v))
+}
 
 // ModelFigure is a counter of the movements of a model's weights.
 type ModelFigure int32
@@ -149,46 +194,85 @@ type ModelFigure int32
 // The values of ModelFigure.
 const (
 	// Times that jobs found the weights away and waited.
-	FigureWaits = ModelFigure(native.QUIRE_MODEL_FIGURE_WAITS)
+	FigureWaits ModelFigure = ModelFigure(native.QUIRE_MODEL_FIGURE_WAITS)
 
 	// Times that the weights came back; the first load does not count.
-	FigureWakes = ModelFigure(native.QUIRE_MODEL_FIGURE_WAKES)
+	FigureWakes ModelFigure = ModelFigure(native.QUIRE_MODEL_FIGURE_WAKES)
 
 	// Attempts to bring the weights back that failed.
-	FigureFailedWakes = ModelFigure(native.QUIRE_MODEL_FIGURE_FAILED_WAKES)
+	FigureFailedWakes ModelFigure = ModelFigure(native.QUIRE_MODEL_FIGURE_FAILED_WAKES)
 
 	// Times that the weights left the devices.
-	FigureEvictions = ModelFigure(native.QUIRE_MODEL_FIGURE_EVICTIONS)
+	FigureEvictions ModelFigure = ModelFigure(native.QUIRE_MODEL_FIGURE_EVICTIONS)
 
 	// Duration of the last wake.
-	FigureLastWakeNs = ModelFigure(native.QUIRE_MODEL_FIGURE_LAST_WAKE_NS)
+	FigureLastWakeNs ModelFigure = ModelFigure(native.QUIRE_MODEL_FIGURE_LAST_WAKE_NS)
 
 	// Total duration of all wakes.
-	FigureAllWakesNs = ModelFigure(native.QUIRE_MODEL_FIGURE_ALL_WAKES_NS)
+	FigureAllWakesNs ModelFigure = ModelFigure(native.QUIRE_MODEL_FIGURE_ALL_WAKES_NS)
 )
+
+// String returns the name of the value, such as "all_wakes_ns".
+func (v ModelFigure) String() string {
+	switch v {
+	case FigureWaits:
+		return "waits"
+	case FigureWakes:
+		return "wakes"
+	case FigureFailedWakes:
+		return "failed_wakes"
+	case FigureEvictions:
+		return "evictions"
+	case FigureLastWakeNs:
+		return "last_wake_ns"
+	case FigureAllWakesNs:
+		return "all_wakes_ns"
+	}
+	return nameOf("ModelFigure", int32(v))
+}
 
 // KVFormat is the storage format of keys and values.
 type KVFormat int32
 
 // The values of KVFormat.
 const (
-	KVF16 = KVFormat(native.QUIRE_KV_F16)
+	// 16-bit floats.
+	KVF16 KVFormat = KVFormat(native.QUIRE_KV_F16)
 
 	// 8.5 bits per element, including scales.
-	KVQ8 = KVFormat(native.QUIRE_KV_Q8)
+	KVQ8 KVFormat = KVFormat(native.QUIRE_KV_Q8)
 
 	// Keys as in Q8, values as in Q4: 6.5 bits on average.
-	KVQ6 = KVFormat(native.QUIRE_KV_Q6)
+	KVQ6 KVFormat = KVFormat(native.QUIRE_KV_Q6)
 
 	// 4.5 bits.
-	KVQ4 = KVFormat(native.QUIRE_KV_Q4)
+	KVQ4 KVFormat = KVFormat(native.QUIRE_KV_Q4)
 
 	// 8 bits, without a scale.
-	KVFP8 = KVFormat(native.QUIRE_KV_FP8)
+	KVFP8 KVFormat = KVFormat(native.QUIRE_KV_FP8)
 
 	// The first of F16, Q8, Q6 and Q4 that fits into memory and that every device of the model supports.
-	KVAuto = KVFormat(native.QUIRE_KV_AUTO)
+	KVAuto KVFormat = KVFormat(native.QUIRE_KV_AUTO)
 )
+
+// String returns the name of the value, such as "auto".
+func (v KVFormat) String() string {
+	switch v {
+	case KVF16:
+		return "f16"
+	case KVQ8:
+		return "q8"
+	case KVQ6:
+		return "q6"
+	case KVQ4:
+		return "q4"
+	case KVFP8:
+		return "fp8"
+	case KVAuto:
+		return "auto"
+	}
+	return nameOf("KVFormat", int32(v))
+}
 
 // ActivationDtype is the format in which the matrix products of layers take their activations.
 type ActivationDtype int32
@@ -196,14 +280,27 @@ type ActivationDtype int32
 // The values of ActivationDtype.
 const (
 	// As exact as the device computes: 16 bits or more.
-	ActivationFull = ActivationDtype(native.QUIRE_ACTIVATION_FULL)
+	ActivationFull ActivationDtype = ActivationDtype(native.QUIRE_ACTIVATION_FULL)
 
 	// 8-bit integers, with one scale per 128 elements of a token.
-	ActivationI8 = ActivationDtype(native.QUIRE_ACTIVATION_I8)
+	ActivationI8 ActivationDtype = ActivationDtype(native.QUIRE_ACTIVATION_I8)
 
 	// 8-bit floats (E4M3), with one scale per 128 elements of a token.
-	ActivationF8 = ActivationDtype(native.QUIRE_ACTIVATION_F8)
+	ActivationF8 ActivationDtype = ActivationDtype(native.QUIRE_ACTIVATION_F8)
 )
+
+// String returns the name of the value, such as "f8".
+func (v ActivationDtype) String() string {
+	switch v {
+	case ActivationFull:
+		return "full"
+	case ActivationI8:
+		return "i8"
+	case ActivationF8:
+		return "f8"
+	}
+	return nameOf("ActivationDtype", int32(v))
+}
 
 // QuotaKind is a quota of one namespace in a cache.
 type QuotaKind int32
@@ -211,17 +308,32 @@ type QuotaKind int32
 // The values of QuotaKind.
 const (
 	// Jobs that run at the same time; other jobs of the namespace wait.
-	QuotaRunningJobs = QuotaKind(native.QUIRE_QUOTA_RUNNING_JOBS)
+	QuotaRunningJobs QuotaKind = QuotaKind(native.QUIRE_QUOTA_RUNNING_JOBS)
 
-	// Jobs that wait; a further one fails with Quota.
-	QuotaQueuedJobs = QuotaKind(native.QUIRE_QUOTA_QUEUED_JOBS)
+	// Jobs that wait; a further one fails with CodeQuota.
+	QuotaQueuedJobs QuotaKind = QuotaKind(native.QUIRE_QUOTA_QUEUED_JOBS)
 
 	// Pages of its jobs, a shared one counts per job; lowest priority waits.
-	QuotaPages = QuotaKind(native.QUIRE_QUOTA_PAGES)
+	QuotaPages QuotaKind = QuotaKind(native.QUIRE_QUOTA_PAGES)
 
 	// Pages that Cache.Pin keeps for it.
-	QuotaPinnedPages = QuotaKind(native.QUIRE_QUOTA_PINNED_PAGES)
+	QuotaPinnedPages QuotaKind = QuotaKind(native.QUIRE_QUOTA_PINNED_PAGES)
 )
+
+// String returns the name of the value, such as "pinned_pages".
+func (v QuotaKind) String() string {
+	switch v {
+	case QuotaRunningJobs:
+		return "running_jobs"
+	case QuotaQueuedJobs:
+		return "queued_jobs"
+	case QuotaPages:
+		return "pages"
+	case QuotaPinnedPages:
+		return "pinned_pages"
+	}
+	return nameOf("QuotaKind", int32(v))
+}
 
 // JobKind is the kind of a job.
 type JobKind int32
@@ -229,29 +341,60 @@ type JobKind int32
 // The values of JobKind.
 const (
 	// Generates tokens after the prompt.
-	KindGenerate = JobKind(native.QUIRE_JOB_KIND_GENERATE)
+	KindGenerate JobKind = JobKind(native.QUIRE_JOB_KIND_GENERATE)
 
 	// Computes how likely the prompt is: Job.Scores.
-	KindScore = JobKind(native.QUIRE_JOB_KIND_SCORE)
+	KindScore JobKind = JobKind(native.QUIRE_JOB_KIND_SCORE)
 
 	// Computes the prompt, so that later jobs find it in the cache.
-	KindWarm = JobKind(native.QUIRE_JOB_KIND_WARM)
+	KindWarm JobKind = JobKind(native.QUIRE_JOB_KIND_WARM)
 
 	// Computes one vector from the prompt: Job.Embedding.
-	KindEmbed = JobKind(native.QUIRE_JOB_KIND_EMBED)
+	KindEmbed JobKind = JobKind(native.QUIRE_JOB_KIND_EMBED)
 )
+
+// String returns the name of the value, such as "embed".
+func (v JobKind) String() string {
+	switch v {
+	case KindGenerate:
+		return "generate"
+	case KindScore:
+		return "score"
+	case KindWarm:
+		return "warm"
+	case KindEmbed:
+		return "embed"
+	}
+	return nameOf("JobKind", int32(v))
+}
 
 // Pooling is the way to compute an embedding from the hidden states of a prompt.
 type Pooling int32
 
 // The values of Pooling.
 const (
+	// The pooling that the model's modules.json declares, otherwise the mean.
+	PoolingOfModel Pooling = 0
+
 	// Their mean.
-	PoolingMean = Pooling(native.QUIRE_POOLING_MEAN)
+	PoolingMean Pooling = Pooling(native.QUIRE_POOLING_MEAN + 1)
 
 	// The last one.
-	PoolingLast = Pooling(native.QUIRE_POOLING_LAST)
+	PoolingLast Pooling = Pooling(native.QUIRE_POOLING_LAST + 1)
 )
+
+// String returns the name of the value, such as "last".
+func (v Pooling) String() string {
+	switch v {
+	case PoolingOfModel:
+		return "of_model"
+	case PoolingMean:
+		return "mean"
+	case PoolingLast:
+		return "last"
+	}
+	return nameOf("Pooling", int32(v))
+}
 
 // EventPolicy is the policy for the events of a job that are not taken.
 type EventPolicy int32
@@ -259,14 +402,27 @@ type EventPolicy int32
 // The values of EventPolicy.
 const (
 	// Text is merged into one event.
-	EventsCoalesce = EventPolicy(native.QUIRE_EVENTS_COALESCE)
+	EventsCoalesce EventPolicy = EventPolicy(native.QUIRE_EVENTS_COALESCE)
 
 	// The job pauses until events are taken.
-	EventsPause = EventPolicy(native.QUIRE_EVENTS_PAUSE)
+	EventsPause EventPolicy = EventPolicy(native.QUIRE_EVENTS_PAUSE)
 
-	// The job ends with SlowReader.
-	EventsEnd = EventPolicy(native.QUIRE_EVENTS_END)
+	// The job ends with CodeSlowReader.
+	EventsEnd EventPolicy = EventPolicy(native.QUIRE_EVENTS_END)
 )
+
+// String returns the name of the value, such as "end".
+func (v EventPolicy) String() string {
+	switch v {
+	case EventsCoalesce:
+		return "coalesce"
+	case EventsPause:
+		return "pause"
+	case EventsEnd:
+		return "end"
+	}
+	return nameOf("EventPolicy", int32(v))
+}
 
 // JSONOrder is the order of the members of an object in constrained JSON.
 type JSONOrder int32
@@ -274,11 +430,22 @@ type JSONOrder int32
 // The values of JSONOrder.
 const (
 	// The order of the schema; members that it does not name come last.
-	JSONOrderSchema = JSONOrder(native.QUIRE_JSON_ORDER_SCHEMA)
+	JSONOrderSchema JSONOrder = JSONOrder(native.QUIRE_JSON_ORDER_SCHEMA)
 
 	// Any order.
-	JSONOrderAny = JSONOrder(native.QUIRE_JSON_ORDER_ANY)
+	JSONOrderAny JSONOrder = JSONOrder(native.QUIRE_JSON_ORDER_ANY)
 )
+
+// String returns the name of the value, such as "any".
+func (v JSONOrder) String() string {
+	switch v {
+	case JSONOrderSchema:
+		return "schema"
+	case JSONOrderAny:
+		return "any"
+	}
+	return nameOf("JSONOrder", int32(v))
+}
 
 // JSONSpace is the white space in constrained JSON.
 type JSONSpace int32
@@ -286,14 +453,27 @@ type JSONSpace int32
 // The values of JSONSpace.
 const (
 	// One blank after a colon and a comma: {"a": 1, "b": [2, 3]}.
-	JSONSpaceSpaced = JSONSpace(native.QUIRE_JSON_SPACE_SPACED)
+	JSONSpaceSpaced JSONSpace = JSONSpace(native.QUIRE_JSON_SPACE_SPACED)
 
 	// None.
-	JSONSpaceCompact = JSONSpace(native.QUIRE_JSON_SPACE_COMPACT)
+	JSONSpaceCompact JSONSpace = JSONSpace(native.QUIRE_JSON_SPACE_COMPACT)
 
 	// As any printer writes it, on one line or indented.
-	JSONSpacePrinted = JSONSpace(native.QUIRE_JSON_SPACE_PRINTED)
+	JSONSpacePrinted JSONSpace = JSONSpace(native.QUIRE_JSON_SPACE_PRINTED)
 )
+
+// String returns the name of the value, such as "printed".
+func (v JSONSpace) String() string {
+	switch v {
+	case JSONSpaceSpaced:
+		return "spaced"
+	case JSONSpaceCompact:
+		return "compact"
+	case JSONSpacePrinted:
+		return "printed"
+	}
+	return nameOf("JSONSpace", int32(v))
+}
 
 // JobState is the state of a job. A later version may add states.
 type JobState int32
@@ -301,20 +481,37 @@ type JobState int32
 // The values of JobState.
 const (
 	// Waiting to run, at first or after it was preempted.
-	StateQueued = JobState(native.QUIRE_JOB_STATE_QUEUED)
+	StateQueued JobState = JobState(native.QUIRE_JOB_STATE_QUEUED)
 
 	// Its prompt is being computed.
-	StatePrompt = JobState(native.QUIRE_JOB_STATE_PROMPT)
+	StatePrompt JobState = JobState(native.QUIRE_JOB_STATE_PROMPT)
 
 	// It generates tokens.
-	StateGenerating = JobState(native.QUIRE_JOB_STATE_GENERATING)
+	StateGenerating JobState = JobState(native.QUIRE_JOB_STATE_GENERATING)
 
 	// By Job.Pause, or because its events are not taken.
-	StatePaused = JobState(native.QUIRE_JOB_STATE_PAUSED)
+	StatePaused JobState = JobState(native.QUIRE_JOB_STATE_PAUSED)
 
 	// Ended, for any reason.
-	StateFinished = JobState(native.QUIRE_JOB_STATE_FINISHED)
+	StateFinished JobState = JobState(native.QUIRE_JOB_STATE_FINISHED)
 )
+
+// String returns the name of the value, such as "finished".
+func (v JobState) String() string {
+	switch v {
+	case StateQueued:
+		return "queued"
+	case StatePrompt:
+		return "prompt"
+	case StateGenerating:
+		return "generating"
+	case StatePaused:
+		return "paused"
+	case StateFinished:
+		return "finished"
+	}
+	return nameOf("JobState", int32(v))
+}
 
 // EventKind is the kind of an event. A later version may add kinds: skip unknown ones.
 type EventKind int32
@@ -322,29 +519,52 @@ type EventKind int32
 // The values of EventKind.
 const (
 	// The job left the waiting queue.
-	EventStarted = EventKind(native.QUIRE_EVENT_STARTED)
+	EventStarted EventKind = EventKind(native.QUIRE_EVENT_STARTED)
 
 	// Part of the work before the first token is done; on request only.
-	EventProgress = EventKind(native.QUIRE_EVENT_PROGRESS)
+	EventProgress EventKind = EventKind(native.QUIRE_EVENT_PROGRESS)
 
 	// Generated tokens and their text.
-	EventText = EventKind(native.QUIRE_EVENT_TEXT)
+	EventText EventKind = EventKind(native.QUIRE_EVENT_TEXT)
 
 	// Final event of a job that completed or was cancelled.
-	EventFinished = EventKind(native.QUIRE_EVENT_FINISHED)
+	EventFinished EventKind = EventKind(native.QUIRE_EVENT_FINISHED)
 
 	// Final event of a job that failed, with the error.
-	EventError = EventKind(native.QUIRE_EVENT_ERROR)
+	EventError EventKind = EventKind(native.QUIRE_EVENT_ERROR)
 
 	// Text is withdrawn, except for the first Event.KeptBytes.
-	EventRewind = EventKind(native.QUIRE_EVENT_REWIND)
+	EventRewind EventKind = EventKind(native.QUIRE_EVENT_REWIND)
 
 	// Log line, in a queue that subscribed to it; has no job.
-	EventLog = EventKind(native.QUIRE_EVENT_LOG)
+	EventLog EventKind = EventKind(native.QUIRE_EVENT_LOG)
 
 	// Change of a page, in a queue that follows a cache; has no job.
-	EventPage = EventKind(native.QUIRE_EVENT_PAGE)
+	EventPage EventKind = EventKind(native.QUIRE_EVENT_PAGE)
 )
+
+// String returns the name of the value, such as "page".
+func (v EventKind) String() string {
+	switch v {
+	case EventStarted:
+		return "started"
+	case EventProgress:
+		return "progress"
+	case EventText:
+		return "text"
+	case EventFinished:
+		return "finished"
+	case EventError:
+		return "error"
+	case EventRewind:
+		return "rewind"
+	case EventLog:
+		return "log"
+	case EventPage:
+		return "page"
+	}
+	return nameOf("EventKind", int32(v))
+}
 
 // PageChange is the change of a page of a cache.
 type PageChange int32
@@ -352,34 +572,65 @@ type PageChange int32
 // The values of PageChange.
 const (
 	// The event is not about a page.
-	PageNone = PageChange(native.QUIRE_PAGE_NONE)
+	PageNone PageChange = PageChange(native.QUIRE_PAGE_NONE)
 
 	// Its tokens can now be found on its medium.
-	PageStored = PageChange(native.QUIRE_PAGE_STORED)
+	PageStored PageChange = PageChange(native.QUIRE_PAGE_STORED)
 
 	// It is no longer on its medium.
-	PageRemoved = PageChange(native.QUIRE_PAGE_REMOVED)
+	PageRemoved PageChange = PageChange(native.QUIRE_PAGE_REMOVED)
 
 	// No page is on any medium.
-	PageCleared = PageChange(native.QUIRE_PAGE_CLEARED)
+	PageCleared PageChange = PageChange(native.QUIRE_PAGE_CLEARED)
 )
+
+// String returns the name of the value, such as "cleared".
+func (v PageChange) String() string {
+	switch v {
+	case PageNone:
+		return "none"
+	case PageStored:
+		return "stored"
+	case PageRemoved:
+		return "removed"
+	case PageCleared:
+		return "cleared"
+	}
+	return nameOf("PageChange", int32(v))
+}
 
 // PageMedium is the medium that holds a page.
 type PageMedium int32
 
 // The values of PageMedium.
 const (
-	MediumNone = PageMedium(native.QUIRE_MEDIUM_NONE)
+	// The event is not about a page, or no medium has one.
+	MediumNone PageMedium = PageMedium(native.QUIRE_MEDIUM_NONE)
 
 	// In the cache.
-	MediumDevice = PageMedium(native.QUIRE_MEDIUM_DEVICE)
+	MediumDevice PageMedium = PageMedium(native.QUIRE_MEDIUM_DEVICE)
 
 	// In host memory; see CacheOptions.PrefixBytes.
-	MediumHost = PageMedium(native.QUIRE_MEDIUM_HOST)
+	MediumHost PageMedium = PageMedium(native.QUIRE_MEDIUM_HOST)
 
 	// In a file; see CacheOptions.PrefixDirectory.
-	MediumFile = PageMedium(native.QUIRE_MEDIUM_FILE)
+	MediumFile PageMedium = PageMedium(native.QUIRE_MEDIUM_FILE)
 )
+
+// String returns the name of the value, such as "file".
+func (v PageMedium) String() string {
+	switch v {
+	case MediumNone:
+		return "none"
+	case MediumDevice:
+		return "device"
+	case MediumHost:
+		return "host"
+	case MediumFile:
+		return "file"
+	}
+	return nameOf("PageMedium", int32(v))
+}
 
 // FinishReason is the reason why a job ended. A later version may add reasons.
 type FinishReason int32
@@ -387,32 +638,57 @@ type FinishReason int32
 // The values of FinishReason.
 const (
 	// It has not ended.
-	FinishNone = FinishReason(native.QUIRE_FINISH_NONE)
+	FinishNone FinishReason = FinishReason(native.QUIRE_FINISH_NONE)
 
 	// A stop token, or an end-of-sequence token of the model.
-	StopToken = FinishReason(native.QUIRE_FINISH_STOP_TOKEN)
+	FinishStopToken FinishReason = FinishReason(native.QUIRE_FINISH_STOP_TOKEN)
 
 	// A stop string.
-	StopString = FinishReason(native.QUIRE_FINISH_STOP_STRING)
+	FinishStopString FinishReason = FinishReason(native.QUIRE_FINISH_STOP_STRING)
 
 	// The maximum number of new tokens was reached.
-	Length = FinishReason(native.QUIRE_FINISH_LENGTH)
+	FinishLength FinishReason = FinishReason(native.QUIRE_FINISH_LENGTH)
 
 	// The sequence reached the maximum length of the cache.
-	MaxSeqLen = FinishReason(native.QUIRE_FINISH_MAX_SEQ_LEN)
+	FinishMaxSeqLen FinishReason = FinishReason(native.QUIRE_FINISH_MAX_SEQ_LEN)
 
 	// A job that generates nothing is done (KindScore ...).
-	Completed = FinishReason(native.QUIRE_FINISH_COMPLETED)
+	FinishCompleted FinishReason = FinishReason(native.QUIRE_FINISH_COMPLETED)
 
 	// Cancelled by Job.Cancel or by freeing its handle.
-	FinishCancelled = FinishReason(native.QUIRE_FINISH_CANCELLED)
+	FinishCancelled FinishReason = FinishReason(native.QUIRE_FINISH_CANCELLED)
 
 	// It failed.
-	FinishError = FinishReason(native.QUIRE_FINISH_ERROR)
+	FinishError FinishReason = FinishReason(native.QUIRE_FINISH_ERROR)
 
 	// Its tokens repeat in a loop (Request.LoopGuard).
-	Loop = FinishReason(native.QUIRE_FINISH_LOOP)
+	FinishLoop FinishReason = FinishReason(native.QUIRE_FINISH_LOOP)
 )
+
+// String returns the name of the value, such as "loop".
+func (v FinishReason) String() string {
+	switch v {
+	case FinishNone:
+		return "none"
+	case FinishStopToken:
+		return "stop_token"
+	case FinishStopString:
+		return "stop_string"
+	case FinishLength:
+		return "length"
+	case FinishMaxSeqLen:
+		return "max_seq_len"
+	case FinishCompleted:
+		return "completed"
+	case FinishCancelled:
+		return "cancelled"
+	case FinishError:
+		return "error"
+	case FinishLoop:
+		return "loop"
+	}
+	return nameOf("FinishReason", int32(v))
+}
 
 // HistogramKind is the quantity of a histogram; times are in nanoseconds.
 type HistogramKind int32
@@ -420,26 +696,47 @@ type HistogramKind int32
 // The values of HistogramKind.
 const (
 	// From submit to the first step, for jobs that had one.
-	HistogramTimeQueued = HistogramKind(native.QUIRE_HISTOGRAM_TIME_QUEUED)
+	HistogramTimeQueued HistogramKind = HistogramKind(native.QUIRE_HISTOGRAM_TIME_QUEUED)
 
 	// From submit to the first token.
-	HistogramTimeToFirstToken = HistogramKind(native.QUIRE_HISTOGRAM_TIME_TO_FIRST_TOKEN)
+	HistogramTimeToFirstToken HistogramKind = HistogramKind(native.QUIRE_HISTOGRAM_TIME_TO_FIRST_TOKEN)
 
 	// Between two tokens of one job.
-	HistogramTimeBetweenTokens = HistogramKind(native.QUIRE_HISTOGRAM_TIME_BETWEEN_TOKENS)
+	HistogramTimeBetweenTokens HistogramKind = HistogramKind(native.QUIRE_HISTOGRAM_TIME_BETWEEN_TOKENS)
 
 	// Part of a prompt that was found in the cache: 0 to 1.
-	HistogramCachedShare = HistogramKind(native.QUIRE_HISTOGRAM_CACHED_SHARE)
+	HistogramCachedShare HistogramKind = HistogramKind(native.QUIRE_HISTOGRAM_CACHED_SHARE)
 
 	// Part of max_batch_size that had work in a step: 0 to 1.
-	HistogramBatchFill = HistogramKind(native.QUIRE_HISTOGRAM_BATCH_FILL)
+	HistogramBatchFill HistogramKind = HistogramKind(native.QUIRE_HISTOGRAM_BATCH_FILL)
 
 	// Sequences in one step.
-	HistogramStepSequences = HistogramKind(native.QUIRE_HISTOGRAM_STEP_SEQUENCES)
+	HistogramStepSequences HistogramKind = HistogramKind(native.QUIRE_HISTOGRAM_STEP_SEQUENCES)
 
 	// Tokens computed in one step.
-	HistogramStepTokens = HistogramKind(native.QUIRE_HISTOGRAM_STEP_TOKENS)
+	HistogramStepTokens HistogramKind = HistogramKind(native.QUIRE_HISTOGRAM_STEP_TOKENS)
 )
+
+// String returns the name of the value, such as "step_tokens".
+func (v HistogramKind) String() string {
+	switch v {
+	case HistogramTimeQueued:
+		return "time_queued"
+	case HistogramTimeToFirstToken:
+		return "time_to_first_token"
+	case HistogramTimeBetweenTokens:
+		return "time_between_tokens"
+	case HistogramCachedShare:
+		return "cached_share"
+	case HistogramBatchFill:
+		return "batch_fill"
+	case HistogramStepSequences:
+		return "step_sequences"
+	case HistogramStepTokens:
+		return "step_tokens"
+	}
+	return nameOf("HistogramKind", int32(v))
+}
 
 // TokenKind is a special token that a tokenizer may define.
 type TokenKind int32
@@ -447,17 +744,32 @@ type TokenKind int32
 // The values of TokenKind.
 const (
 	// Beginning of a text.
-	TokenBOS = TokenKind(native.QUIRE_TOKEN_BOS)
+	TokenBOS TokenKind = TokenKind(native.QUIRE_TOKEN_BOS)
 
 	// End of a text; the first one if there are several.
-	TokenEOS = TokenKind(native.QUIRE_TOKEN_EOS)
+	TokenEOS TokenKind = TokenKind(native.QUIRE_TOKEN_EOS)
 
 	// Padding.
-	TokenPad = TokenKind(native.QUIRE_TOKEN_PAD)
+	TokenPad TokenKind = TokenKind(native.QUIRE_TOKEN_PAD)
 
 	// Replacement for input that the tokenizer cannot represent.
-	TokenUnk = TokenKind(native.QUIRE_TOKEN_UNK)
+	TokenUnk TokenKind = TokenKind(native.QUIRE_TOKEN_UNK)
 )
+
+// String returns the name of the value, such as "unk".
+func (v TokenKind) String() string {
+	switch v {
+	case TokenBOS:
+		return "bos"
+	case TokenEOS:
+		return "eos"
+	case TokenPad:
+		return "pad"
+	case TokenUnk:
+		return "unk"
+	}
+	return nameOf("TokenKind", int32(v))
+}
 
 // DiagnoseFormat is a format of the diagnostic report.
 type DiagnoseFormat int32
@@ -465,34 +777,65 @@ type DiagnoseFormat int32
 // The values of DiagnoseFormat.
 const (
 	// Lines of text for a person.
-	DiagnoseText = DiagnoseFormat(native.QUIRE_DIAGNOSE_TEXT)
+	DiagnoseText DiagnoseFormat = DiagnoseFormat(native.QUIRE_DIAGNOSE_TEXT)
 
 	// One JSON object.
-	DiagnoseJSON = DiagnoseFormat(native.QUIRE_DIAGNOSE_JSON)
+	DiagnoseJSON DiagnoseFormat = DiagnoseFormat(native.QUIRE_DIAGNOSE_JSON)
 )
+
+// String returns the name of the value, such as "json".
+func (v DiagnoseFormat) String() string {
+	switch v {
+	case DiagnoseText:
+		return "text"
+	case DiagnoseJSON:
+		return "json"
+	}
+	return nameOf("DiagnoseFormat", int32(v))
+}
 
 // ConstraintKind is the kind of a constraint's source.
 type ConstraintKind int32
 
 // The values of ConstraintKind.
 const (
-	ConstraintJSONSchema = ConstraintKind(native.QUIRE_CONSTRAINT_JSON_SCHEMA)
+	// A JSON Schema of the drafts 4 to 7, 2019-09 or 2020-12.
+	ConstraintJSONSchema ConstraintKind = ConstraintKind(native.QUIRE_CONSTRAINT_JSON_SCHEMA)
 
 	// Any JSON object; the source is ignored.
-	ConstraintJSONObject = ConstraintKind(native.QUIRE_CONSTRAINT_JSON_OBJECT)
+	ConstraintJSONObject ConstraintKind = ConstraintKind(native.QUIRE_CONSTRAINT_JSON_OBJECT)
 
 	// A regular expression that the whole text must match.
-	ConstraintRegex = ConstraintKind(native.QUIRE_CONSTRAINT_REGEX)
+	ConstraintRegex ConstraintKind = ConstraintKind(native.QUIRE_CONSTRAINT_REGEX)
 
 	// One of several texts; the source is a JSON list of strings.
-	ConstraintChoice = ConstraintKind(native.QUIRE_CONSTRAINT_CHOICE)
+	ConstraintChoice ConstraintKind = ConstraintKind(native.QUIRE_CONSTRAINT_CHOICE)
 
 	// A grammar in the notation of llama.cpp (GBNF); its root is the rule "root".
-	ConstraintGBNF = ConstraintKind(native.QUIRE_CONSTRAINT_GBNF)
+	ConstraintGBNF ConstraintKind = ConstraintKind(native.QUIRE_CONSTRAINT_GBNF)
 
 	// A grammar in Lark's notation; its root is the rule "start".
-	ConstraintLark = ConstraintKind(native.QUIRE_CONSTRAINT_LARK)
+	ConstraintLark ConstraintKind = ConstraintKind(native.QUIRE_CONSTRAINT_LARK)
 )
+
+// String returns the name of the value, such as "lark".
+func (v ConstraintKind) String() string {
+	switch v {
+	case ConstraintJSONSchema:
+		return "json_schema"
+	case ConstraintJSONObject:
+		return "json_object"
+	case ConstraintRegex:
+		return "regex"
+	case ConstraintChoice:
+		return "choice"
+	case ConstraintGBNF:
+		return "gbnf"
+	case ConstraintLark:
+		return "lark"
+	}
+	return nameOf("ConstraintKind", int32(v))
+}
 
 // ResponseKind is the kind of a part of an answer.
 type ResponseKind int32
@@ -500,41 +843,81 @@ type ResponseKind int32
 // The values of ResponseKind.
 const (
 	// No dialect was set.
-	ResponseNone = ResponseKind(native.QUIRE_RESPONSE_NONE)
+	ResponseNone ResponseKind = ResponseKind(native.QUIRE_RESPONSE_NONE)
 
 	// Text for the user.
-	ResponseText = ResponseKind(native.QUIRE_RESPONSE_TEXT)
+	ResponseText ResponseKind = ResponseKind(native.QUIRE_RESPONSE_TEXT)
 
 	// A piece of the model's reasoning.
-	ResponseReasoning = ResponseKind(native.QUIRE_RESPONSE_REASONING)
+	ResponseReasoning ResponseKind = ResponseKind(native.QUIRE_RESPONSE_REASONING)
 
 	// Begin of a call: its index, its name, and its id if the dialect writes one before the arguments.
-	ResponseCallBegin = ResponseKind(native.QUIRE_RESPONSE_CALL_BEGIN)
+	ResponseCallBegin ResponseKind = ResponseKind(native.QUIRE_RESPONSE_CALL_BEGIN)
 
 	// A piece of the arguments of a call. Joined, the pieces of a complete call are one JSON object that every reader
 	// of JSON accepts, whatever the model wrote.
-	ResponseArguments = ResponseKind(native.QUIRE_RESPONSE_ARGUMENTS)
+	ResponseArguments ResponseKind = ResponseKind(native.QUIRE_RESPONSE_ARGUMENTS)
 
 	// End of a complete call. A call that was cut off, or that the model broke off, has no end.
-	ResponseCallEnd = ResponseKind(native.QUIRE_RESPONSE_CALL_END)
+	ResponseCallEnd ResponseKind = ResponseKind(native.QUIRE_RESPONSE_CALL_END)
 
 	// Markup of the dialect and the white space next to it: raw bytes without text.
-	ResponseMarkup = ResponseKind(native.QUIRE_RESPONSE_MARKUP)
+	ResponseMarkup ResponseKind = ResponseKind(native.QUIRE_RESPONSE_MARKUP)
 )
+
+// String returns the name of the value, such as "markup".
+func (v ResponseKind) String() string {
+	switch v {
+	case ResponseNone:
+		return "none"
+	case ResponseText:
+		return "text"
+	case ResponseReasoning:
+		return "reasoning"
+	case ResponseCallBegin:
+		return "call_begin"
+	case ResponseArguments:
+		return "arguments"
+	case ResponseCallEnd:
+		return "call_end"
+	case ResponseMarkup:
+		return "markup"
+	}
+	return nameOf("ResponseKind", int32(v))
+}
 
 // ReasoningStart is the place where the reasoning of an answer begins.
 type ReasoningStart int32
 
 // The values of ReasoningStart.
 const (
-	ReasoningClosed = ReasoningStart(native.QUIRE_REASONING_CLOSED)
+	// As the prompt has left it: open if it has opened reasoning, otherwise closed.
+	ReasoningOfPrompt ReasoningStart = 0
+
+	// At the dialect's marker.
+	ReasoningClosed ReasoningStart = ReasoningStart(native.QUIRE_REASONING_CLOSED + 1)
 
 	// At once: the prompt has opened it.
-	ReasoningOpen = ReasoningStart(native.QUIRE_REASONING_OPEN)
+	ReasoningOpen ReasoningStart = ReasoningStart(native.QUIRE_REASONING_OPEN + 1)
 
 	// Nowhere: reasoning and its markers are text.
-	ReasoningOff = ReasoningStart(native.QUIRE_REASONING_OFF)
+	ReasoningOff ReasoningStart = ReasoningStart(native.QUIRE_REASONING_OFF + 1)
 )
+
+// String returns the name of the value, such as "off".
+func (v ReasoningStart) String() string {
+	switch v {
+	case ReasoningOfPrompt:
+		return "of_prompt"
+	case ReasoningClosed:
+		return "closed"
+	case ReasoningOpen:
+		return "open"
+	case ReasoningOff:
+		return "off"
+	}
+	return nameOf("ReasoningStart", int32(v))
+}
 
 // JobInfo is the state of a job, its usage so far, and how it ended.
 type JobInfo struct {
@@ -550,7 +933,7 @@ type JobInfo struct {
 	// The stop string that ended the job; it is empty if none did.
 	StopText string
 
-	// The code of the failure that ended the job, one of Code, or CodeOk if there was none.
+	// The code of the failure that ended the job, one of Code, or CodeOK if there was none.
 	ErrorCode Code
 
 	// The seed of the job's sampling, also if the request left it to chance.
@@ -1270,7 +1653,7 @@ func (o *Event) isLast() bool {
 
 // ResponseEvent is a part of an answer.
 type ResponseEvent struct {
-	// The kind of the event, one of ResponseKind. Fails with InvalidArgument if there is no event.
+	// The kind of the event, one of ResponseKind. Fails with CodeInvalidArgument if there is no event.
 	Kind ResponseKind
 
 	// The index of the tool call of the answer that the event belongs to, from 0, or -1 if there is none.

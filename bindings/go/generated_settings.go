@@ -19,10 +19,10 @@ type RuntimeOptions struct {
 	Device string
 
 	// The bytes that the weights and caches of the runtime may take together on one device, given by its name ("cpu",
-	// "cuda:0"). A load or a cache beyond the budget fails with OutOfMemory before any memory is taken. 0, the default
-	// of each device, means no limit. For the name "pinned", the bytes limit the pinned host memory that holds weights
-	// of CUDA devices on standby (ModelStandingBy); weights beyond it are read from their files again. For "pinned", 0
-	// means half of the free host memory.
+	// "cuda:0"). A load or a cache beyond the budget fails with CodeOutOfMemory before any memory is taken. 0, the
+	// default of each device, means no limit. For the name "pinned", the bytes limit the pinned host memory that holds
+	// weights of CUDA devices on standby (ModelStandingBy); weights beyond it are read from their files again. For
+	// "pinned", 0 means half of the free host memory.
 	MemoryBudgets map[string]int64
 }
 
@@ -43,8 +43,8 @@ func (o *RuntimeOptions) fill(s *settings[native.RuntimeOptionsHandle]) {
 // ModelOptions holds the settings of a model. The zero value takes every default.
 type ModelOptions struct {
 	// Receives the progress of a load in bytes of the files, on the thread that loads. In the last call both numbers
-	// are equal. Inside it, calls that wait, load, create or close fail with Reentrant. If it throws or panics, it is
-	// not called again, and the load throws or panics likewise once it has ended.
+	// are equal. Inside it, calls that wait, load, create or close fail with CodeReentrant. If it throws or panics, it
+	// is not called again, and the load throws or panics likewise once it has ended.
 	Progress func(doneBytes, totalBytes int64)
 
 	// The device that holds and runs the model: "cpu", "cuda:0". Several devices, separated by commas, split its
@@ -77,11 +77,11 @@ type ModelOptions struct {
 	// The number of shards that each layer is cut into for tensor parallelism, 1 to 64. Each shard has its own columns
 	// of every matrix and its own heads of the cache; shards compute in parallel. 1, the default, keeps layers whole.
 	// On the CPU, shards divide the threads between them, and results equal those of one shard bit for bit. On other
-	// backends, Runtime.LoadModel and Runtime.Ate fail with Unsupported for more than one shard in this version.
+	// backends, Runtime.LoadModel and Runtime.Ate fail with CodeUnsupported for more than one shard in this version.
 	NumShards int
 
 	// The format of the activations, one of ActivationDtype. Default: ActivationFull. Results still depend only on the
-	// job. Runtime.LoadModel fails with Unsupported if a device does not support the format. ActivationI8 makes
+	// job. Runtime.LoadModel fails with CodeUnsupported if a device does not support the format. ActivationI8 makes
 	// prompts and batches faster and results less exact. It applies on the CPU, to matrices of EXL2, GPTQ, AWQ and the
 	// other integer formats. ActivationF8 does the same on NVIDIA cards of compute capability 9.0, for FP8 (E4M3)
 	// matrices whose scales are shared by all rows or by multiples of 128 rows, except those of MoE experts. All other
@@ -156,16 +156,16 @@ type CacheOptions struct {
 	// context length of the model, or max_tokens if that is less.
 	MaxSeqLen int64
 
-	// The number of jobs that may wait, 1 to 1000000. A further job fails with Capacity. Default: 1024.
+	// The number of jobs that may wait, 1 to 1000000. A further job fails with CodeCapacity. Default: 1024.
 	MaxQueue int
 
-	// The storage format of keys and values, one of KVFormat. Default: KVF16. Model.NewCache fails with Unsupported if
-	// the device does not support it. With KVAuto, idle models are evicted before a smaller format is taken;
-	// Cache.KVFormat returns the chosen format.
+	// The storage format of keys and values, one of KVFormat. Default: KVF16. Model.NewCache fails with
+	// CodeUnsupported if the device does not support it. With KVAuto, idle models are evicted before a smaller format
+	// is taken; Cache.KVFormat returns the chosen format.
 	KVFormat KVFormat
 
 	// One QuotaKind for every namespace that has no quota of its own: 0 to 2^31 - 1. 0, the default, means no limit. A
-	// job that can never fit into QuotaPages fails at submit with TooLarge. Cache.SetQuota changes it later.
+	// job that can never fit into QuotaPages fails at submit with CodeTooLarge. Cache.SetQuota changes it later.
 	Quotas map[QuotaKind]int
 
 	// The share of the cache in the time of its devices while other caches of the runtime use the same devices: twice
@@ -182,8 +182,8 @@ type CacheOptions struct {
 	// The bytes of host memory for prefix pages that are evicted from the cache. A later prompt in the same namespace
 	// that begins with the tokens of such pages copies them back instead of computing them, bit for bit. The least
 	// recently used pages leave first. The bytes count towards the memory budget of "cpu". Pages computed with an
-	// adapter are not kept. For models with sliding-window layers, Model.NewCache fails with Unsupported if this is
-	// above 0. 0, the default, discards evicted pages.
+	// adapter are not kept. For models with sliding-window layers, Model.NewCache fails with CodeUnsupported if this
+	// is above 0. 0, the default, discards evicted pages.
 	PrefixBytes int64
 
 	// A directory for pages that no longer fit into host memory. At close, all whole pages are written there too, as
@@ -211,8 +211,8 @@ type CacheOptions struct {
 	// 0 means never. Default: ten seconds. In Go, a negative number means 0, and 0 means the default.
 	Ageing time.Duration
 
-	// The time after which a step counts as hanging. Every live job then ends with DeviceLost, and later calls fail
-	// with it. The time must be longer than the longest step of a healthy device. 0, the default, means never.
+	// The time after which a step counts as hanging. Every live job then ends with CodeDeviceLost, and later calls
+	// fail with it. The time must be longer than the longest step of a healthy device. 0, the default, means never.
 	StepTimeout time.Duration
 
 	// The time that Cache.Shutdown waits for the running step before it gives up on a hanging device. Default: two
@@ -283,10 +283,10 @@ type Request struct {
 	// The text that the job continues.
 	Prompt string
 
-	// The prompt as token ids; if set, Prompt is not read.
+	// The prompt as token ids. A request with tokens has no Prompt.
 	Tokens []int32
 
-	// The prompt in parts, in order. If there are any, Prompt and Tokens are not read.
+	// The prompt in parts, in order. A request with parts has neither Prompt nor Tokens.
 	Parts []PromptPart
 
 	// Receives the events of the job; without a queue they are taken from the job.
@@ -335,8 +335,8 @@ type Request struct {
 	// it is complete, all tokens from the one in which it begins are removed, with all their effects, and that token
 	// is not sampled there again. Text is held back while a banned text may begin in it, and released in whole tokens,
 	// so no event has to be withdrawn. In a fork whose parent was inside such a text, the first token of the fork is
-	// replaced. The job ends with InvalidArgument if no other continuation is left, and with Capacity if more than
-	// 65536 sampled tokens were removed.
+	// replaced. The job ends with CodeInvalidArgument if no other continuation is left, and with CodeCapacity if more
+	// than 65536 sampled tokens were removed.
 	BannedTexts []string
 
 	// Whether token healing is applied. Default: false. Healing removes the last token of the prompt and samples the
@@ -360,7 +360,7 @@ type Request struct {
 	// Whether the end-of-sequence tokens of the model are ignored and do not end the job. Default: false.
 	IgnoreEOS bool
 
-	// A guard that ends the job with Loop once its newest tokens are the same 1 to max_period tokens, at least
+	// A guard that ends the job with FinishLoop once its newest tokens are the same 1 to max_period tokens, at least
 	// min_repeats times in a row. max_period is 1 to 1024 and min_repeats 2 to 1024; both 0, the default, means off.
 	LoopGuardMaxPeriod int
 
@@ -369,8 +369,8 @@ type Request struct {
 	// The constraint that the text must match (constraint.h). Only tokens that continue a matching text are sampled,
 	// and end tokens only if the text may be complete. The constraint must be compiled for the vocabulary of the
 	// cache's model, which submit checks. The request and its jobs keep its data alive. A job ends with
-	// InvalidArgument if its constraint can no longer be met, and with Completed if nothing may follow and no end
-	// token is left. NULL, the default, means any text.
+	// CodeInvalidArgument if its constraint can no longer be met, and with FinishCompleted if nothing may follow and
+	// no end token is left. NULL, the default, means any text.
 	Constraint *Constraint
 
 	// The order of the members of an object, one of JSONOrder. Default: JSONOrderSchema.
@@ -393,7 +393,8 @@ type Request struct {
 	SamplingPreset string
 
 	// Replaces all sampling settings by those that the authors of a model recommend in its generation_config.json.
-	// Later setters override them. The seed, biases and banned tokens stay. Fails with NotFound if the model has none.
+	// Later setters override them. The seed, biases and banned tokens stay. Fails with CodeNotFound if the model has
+	// none.
 	SamplingOfModel *Model
 
 	// Whether each submit takes a random seed, which JobInfo.Seed returns, instead of the one set below. Default:
@@ -519,7 +520,7 @@ type Request struct {
 	// request or model, or of the special tokens of the model's vocabulary. TEXT events then have a kind
 	// (Event.ResponseKind), and their text includes that of special tokens. The tools of the request decide which
 	// arguments are strings if the dialect leaves that open. An empty text, the default, means plain text. Fails with
-	// NotFound if there is no such dialect.
+	// CodeNotFound if there is no such dialect.
 	ResponseDialect string
 
 	// Where reasoning begins in an answer with a dialect, one of ReasoningStart of response.h. Default:
@@ -575,15 +576,15 @@ type Request struct {
 	// The priority; larger goes first. -1000 to 1000. Default: 0.
 	Priority int
 
-	// The time after submit by which work on the job must begin; otherwise the job ends with Deadline. 0, the default,
-	// means no deadline.
+	// The time after submit by which work on the job must begin; otherwise the job ends with CodeDeadline. 0, the
+	// default, means no deadline.
 	QueueDeadline time.Duration
 
-	// The time after submit by which the first token must be generated; otherwise the job ends with Deadline. 0, the
-	// default, means no deadline.
+	// The time after submit by which the first token must be generated; otherwise the job ends with CodeDeadline. 0,
+	// the default, means no deadline.
 	FirstTokenDeadline time.Duration
 
-	// The time after submit by which the job must end; otherwise it ends with Deadline. 0, the default, means no
+	// The time after submit by which the job must end; otherwise it ends with CodeDeadline. 0, the default, means no
 	// deadline.
 	Deadline time.Duration
 
@@ -731,13 +732,21 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 	set(s, native.Quire_job_request_set_skew, o.Skew)
 	set(s, native.Quire_job_request_set_sampler_order, o.SamplerOrder)
 	set(s, native.Quire_job_request_set_response_dialect, o.ResponseDialect)
-	set(s, native.Quire_job_request_set_reasoning, int32(o.Reasoning))
+	if o.Reasoning != 0 {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_reasoning(target, int32(o.Reasoning)-1, e)
+		})
+	}
 	setOrNone(s, native.Quire_job_request_set_reasoning_budget, narrow(o.ReasoningBudget))
 	set(s, native.Quire_job_request_set_emit_special, asInt(o.EmitSpecial))
 	set(s, native.Quire_job_request_set_log_probs, asInt(o.LogProbs))
 	set(s, native.Quire_job_request_set_top_log_probs, narrow(o.TopLogProbs))
 	set(s, native.Quire_job_request_set_raw_logits, asInt(o.RawLogits))
-	set(s, native.Quire_job_request_set_pooling, int32(o.Pooling))
+	if o.Pooling != 0 {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_pooling(target, int32(o.Pooling)-1, e)
+		})
+	}
 	if o.Unnormalized {
 		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_job_request_set_normalize(target, asInt(false), e)

@@ -7,7 +7,7 @@ import (
 )
 
 // Next takes the next event. The failure of a job is in Event.Err; the error of Next is that of the queue:
-// Closed once it is shut down and empty. The wait ends when the context is done.
+// CodeClosed once it is shut down and empty. The wait ends when the context is done.
 func (q *Queue) Next(ctx context.Context) (Event, error) {
 	events, err := q.Drain(ctx, 1)
 	if err != nil {

@@ -9,8 +9,13 @@ func (r *Request) fillRest(s *settings[native.JobRequestHandle]) {
 	}
 }
 
+// fillPrompt sets the prompt. A prompt given in two ways is refused, since one of them would be ignored.
 func (r *Request) fillPrompt(s *settings[native.JobRequestHandle]) {
 	switch {
+	case len(r.Parts) > 0 && (r.Prompt != "" || r.Tokens != nil):
+		s.fail("Parts", "a request with Parts has neither Prompt nor Tokens; add them as a PromptPart")
+	case r.Tokens != nil && r.Prompt != "":
+		s.fail("Tokens", "a request with Tokens has no Prompt; set one of them")
 	case len(r.Parts) > 0:
 		s.apply(native.Quire_job_request_clear_prompt)
 		for _, part := range r.Parts {

@@ -6,7 +6,7 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// NewRuntime creates a runtime. It fails with Version if the library does not fit this package. In a program
+// NewRuntime creates a runtime. It fails with CodeVersion if the library does not fit this package. In a program
 // without cgo it fails with another error if there is no library.
 func NewRuntime(options RuntimeOptions) (*Runtime, error) {
 	if err := native.Load(); err != nil {

@@ -2,6 +2,7 @@ package quire
 
 import (
 	"math"
+	"strconv"
 
 	"quire.dev/quire/internal/native"
 )
@@ -32,6 +33,13 @@ func filled[H ~uintptr](create func(*native.ErrorHandle) H, free func(H, *native
 func (s *settings[H]) apply(setter func(target H, failure *native.ErrorHandle) int32) {
 	if s.err == nil {
 		_, s.err = call(func(e *native.ErrorHandle) int32 { return setter(s.target, e) })
+	}
+}
+
+// fail refuses a field of the settings that the library does not see.
+func (s *settings[H]) fail(field, message string) {
+	if s.err == nil {
+		s.err = &Error{Code: CodeInvalidArgument, Message: field + ": " + message, Parameter: field, RetryAfter: -1}
 	}
 }
 
@@ -96,3 +104,9 @@ func narrow(value int) int32 {
 	}
 	return int32(value)
 }
+
+// nameOf returns the text of a value that a later version of the library has added to an enum.
+func nameOf(kind string, value int32) string { return kind + "(" + strconv.Itoa(int(value)) + ")" }
+
+// Ptr returns a pointer to a value, for the fields whose default is not the zero value of their type.
+func Ptr[T any](value T) *T { return &value }

@@ -20,8 +20,8 @@
 extern "C" {
 #endif
 
-/* Kinds of constraints. JSON Schema: drafts 4 to 7, 2019-09 and 2020-12. */
-#define QUIRE_CONSTRAINT_JSON_SCHEMA 1
+/* Kinds of constraints. */
+#define QUIRE_CONSTRAINT_JSON_SCHEMA 1 /* a JSON Schema of the drafts 4 to 7, 2019-09 or 2020-12 */
 /* Any JSON object; the source is ignored. */
 #define QUIRE_CONSTRAINT_JSON_OBJECT 2
 /* A regular expression that the whole text must match. */

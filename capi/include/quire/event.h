@@ -32,7 +32,7 @@
 #define QUIRE_PAGE_CLEARED 3 /* no page is on any medium */
 
 /* Medium that holds a page. */
-#define QUIRE_MEDIUM_NONE 0
+#define QUIRE_MEDIUM_NONE 0   /* the event is not about a page, or no medium has one */
 #define QUIRE_MEDIUM_DEVICE 1 /* in the cache */
 #define QUIRE_MEDIUM_HOST 2   /* in host memory; see quire_cache_options_set_prefix_bytes */
 #define QUIRE_MEDIUM_FILE 3   /* in a file; see quire_cache_options_set_prefix_directory */

@@ -27,7 +27,7 @@
 #define QUIRE_MODEL_SCOPE_METADATA 2  /* all but the weights: enough to describe and plan */
 
 /* Storage formats of keys and values. */
-#define QUIRE_KV_F16 0
+#define QUIRE_KV_F16 0 /* 16-bit floats */
 #define QUIRE_KV_Q8 1  /* 8.5 bits per element, including scales */
 #define QUIRE_KV_Q6 2  /* keys as in Q8, values as in Q4: 6.5 bits on average */
 #define QUIRE_KV_Q4 3  /* 4.5 bits */

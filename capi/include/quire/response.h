@@ -34,8 +34,8 @@ extern "C" {
 /* Markup of the dialect and the white space next to it: raw bytes without text. */
 #define QUIRE_RESPONSE_MARKUP 6
 
-/* Place where reasoning begins. At the dialect's marker. */
-#define QUIRE_REASONING_CLOSED 0
+/* Places where reasoning begins. */
+#define QUIRE_REASONING_CLOSED 0 /* at the dialect's marker */
 /* At once: the prompt has opened it. */
 #define QUIRE_REASONING_OPEN 1
 /* Nowhere: reasoning and its markers are text. */

@@ -69,7 +69,7 @@ func expectEnd(t *testing.T, job *quire.Job, stage int, tokens int64) {
 	}
 	expected := quire.FinishCancelled
 	if stage >= lastEvent {
-		expected = quire.Length
+		expected = quire.FinishLength
 	}
 	if info := must(job.Info()); info.Finish != expected || info.NewTokens > tokens+1 {
 		t.Errorf("stage %d: %d tokens, then %+v", stage, tokens, info)

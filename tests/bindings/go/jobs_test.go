@@ -31,7 +31,7 @@ func TestManyCompletionsOfOnePrompt(t *testing.T) {
 	ids := map[int64]bool{}
 	for _, job := range jobs {
 		ids[must(job.ID())] = true
-		if text, finish := drain(t, job); text != input(t, "QUIRE_TEST_EXPECTED") || finish != quire.Length {
+		if text, finish := drain(t, job); text != input(t, "QUIRE_TEST_EXPECTED") || finish != quire.FinishLength {
 			t.Errorf("%d: %q", finish, text)
 		}
 		if err := job.Close(); err != nil {
@@ -43,7 +43,7 @@ func TestManyCompletionsOfOnePrompt(t *testing.T) {
 	}
 	for _, n := range []int{0, -1, 2000} {
 		_, err := cache.SubmitMany(greedy("a", 1), n)
-		expectRefused(t, err, quire.InvalidArgument, "jobs")
+		expectRefused(t, err, quire.CodeInvalidArgument, "jobs")
 	}
 }
 
@@ -109,7 +109,7 @@ func TestAQueueHasTheEventsOfItsJobs(t *testing.T) {
 		}
 	}
 	_, err := queue.Drain(context.Background(), 0)
-	expectRefused(t, err, quire.InvalidArgument, "max_events")
+	expectRefused(t, err, quire.CodeInvalidArgument, "max_events")
 }
 
 func TestManyGoroutinesShareAQueue(t *testing.T) {
@@ -148,7 +148,7 @@ func TestManyGoroutinesShareAQueue(t *testing.T) {
 		t.Error(err)
 	}
 	for i := 0; i < 4; i++ {
-		expectRefused(t, <-ended, quire.Closed, "")
+		expectRefused(t, <-ended, quire.CodeClosed, "")
 	}
 	for _, job := range jobs {
 		if info := must(job.Info()); info.NewTokens != 40 || last[must(job.ID())] != 1 {
@@ -170,11 +170,11 @@ func TestAFailureOfAJobIsAnEventOfItsQueue(t *testing.T) {
 	for {
 		event := must(queue.Next(context.Background()))
 		if event.Kind == quire.EventError {
-			expectRefused(t, event.Err, quire.Deadline, "")
+			expectRefused(t, event.Err, quire.CodeDeadline, "")
 			break
 		}
 	}
-	if info := must(job.Info()); info.ErrorCode != quire.Deadline || info.State != quire.StateFinished {
+	if info := must(job.Info()); info.ErrorCode != quire.CodeDeadline || info.State != quire.StateFinished {
 		t.Errorf("%+v", info)
 	}
 }
@@ -191,7 +191,7 @@ func TestAShutQueueWakesItsWaiterAndRefuses(t *testing.T) {
 	}
 	select {
 	case err := <-ended:
-		expectRefused(t, err, quire.Closed, "")
+		expectRefused(t, err, quire.CodeClosed, "")
 	case <-time.After(30 * time.Second):
 		t.Fatal("the waiter was not woken")
 	}
@@ -206,10 +206,10 @@ func TestAShutQueueWakesItsWaiterAndRefuses(t *testing.T) {
 		}
 	}
 	_, err := queue.Next(context.Background())
-	expectRefused(t, err, quire.Closed, "")
+	expectRefused(t, err, quire.CodeClosed, "")
 	_, cache := open(t)
 	_, err = cache.Submit(quire.Request{Prompt: "a", Queue: queue})
-	expectRefused(t, err, quire.Closed, "")
+	expectRefused(t, err, quire.CodeClosed, "")
 }
 
 // Every method of a closed object returns Closed, whatever its arguments are.
@@ -232,7 +232,7 @@ func TestEveryMethodOfAClosedObjectRefuses(t *testing.T) {
 				continue
 			}
 			results := method.Call(argumentsFor(method.Type()))
-			if err, _ := results[len(results)-1].Interface().(error); !errors.Is(err, quire.Closed) {
+			if err, _ := results[len(results)-1].Interface().(error); !errors.Is(err, quire.CodeClosed) {
 				t.Errorf("%T.%s: %v", object, name, err)
 			}
 		}
@@ -263,12 +263,12 @@ func TestShutdownEndsEveryJob(t *testing.T) {
 	}
 	for {
 		if _, err := job.Next(context.Background()); err != nil {
-			expectRefused(t, err, quire.Closed, "")
+			expectRefused(t, err, quire.CodeClosed, "")
 			break
 		}
 	}
 	_, err := cache.Submit(greedy("a", 1))
-	expectRefused(t, err, quire.Closed, "")
+	expectRefused(t, err, quire.CodeClosed, "")
 }
 
 func TestAJobIsPausedResumedAndForked(t *testing.T) {
@@ -295,14 +295,14 @@ func TestAJobIsPausedResumedAndForked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if info := must(fork.Info()); info.Finish != quire.Length || info.NewTokens < 5 {
+	if info := must(fork.Info()); info.Finish != quire.FinishLength || info.NewTokens < 5 {
 		t.Errorf("%+v", info)
 	}
 	if err := job.Rewind(1); err != nil {
 		t.Error(err)
 	}
-	expectRefused(t, job.SetPriority(5000), quire.InvalidArgument, "priority")
-	expectRefused(t, job.Rewind(-1), quire.InvalidArgument, "num_new_tokens")
+	expectRefused(t, job.SetPriority(5000), quire.CodeInvalidArgument, "priority")
+	expectRefused(t, job.Rewind(-1), quire.CodeInvalidArgument, "num_new_tokens")
 }
 
 func TestEventsReportProgressAndProbabilities(t *testing.T) {
@@ -391,7 +391,7 @@ func TestSamplingSettingsArriveAndAreRefusedByName(t *testing.T) {
 	} {
 		request.Prompt = "a"
 		_, err := cache.Submit(request)
-		expectRefused(t, err, quire.InvalidArgument, strings.TrimSpace(says))
+		expectRefused(t, err, quire.CodeInvalidArgument, strings.TrimSpace(says))
 	}
 }
 
@@ -423,7 +423,7 @@ func TestScoresAndEmbeddings(t *testing.T) {
 		t.Errorf("expected context.Canceled, got %v", err)
 	}
 	_, err := cache.Score(context.Background(), quire.Request{Tokens: []int32{-1}}, 0)
-	expectRefused(t, err, quire.InvalidArgument, "")
+	expectRefused(t, err, quire.CodeInvalidArgument, "")
 
 	embed := must(cache.Submit(quire.Request{Kind: quire.KindEmbed, Tokens: tokens, Pooling: quire.PoolingLast}))
 	defer embed.Close()
@@ -487,7 +487,7 @@ func TestModelsAndDevicesAreDescribed(t *testing.T) {
 		t.Errorf("%d is spelled as %d", eos, found)
 	}
 	_, err := model.IsSpecial(-1)
-	expectRefused(t, err, quire.InvalidArgument, "token")
+	expectRefused(t, err, quire.CodeInvalidArgument, "token")
 
 	runtime := newRuntime(t)
 	devices := must(runtime.Devices())

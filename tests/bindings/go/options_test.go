@@ -63,9 +63,9 @@ func TestCacheOptionsAreRefusedByName(t *testing.T) {
 		"step_timeout_ns":  {StepTimeout: -1},
 	} {
 		_, err := model.NewCache(options)
-		expectRefused(t, err, quire.InvalidArgument, strings.TrimSpace(name))
+		expectRefused(t, err, quire.CodeInvalidArgument, strings.TrimSpace(name))
 		_, err = model.CacheBytes(options)
-		expectRefused(t, err, quire.InvalidArgument, strings.TrimSpace(name))
+		expectRefused(t, err, quire.CodeInvalidArgument, strings.TrimSpace(name))
 	}
 }
 
@@ -91,7 +91,7 @@ func TestCacheOptionsArrive(t *testing.T) {
 		t.Error("f16 pages take no more than q4 pages")
 	}
 	_, err := cache.SubmitMany(greedy("a", 1), 6)
-	expectRefused(t, err, quire.InvalidArgument, "num_jobs")
+	expectRefused(t, err, quire.CodeInvalidArgument, "num_jobs")
 }
 
 func TestShardsAreNamed(t *testing.T) {
@@ -131,7 +131,7 @@ func TestWeightsAreEvictedAndReloaded(t *testing.T) {
 	if err := model.Evict(short, quire.ModelOnDisk); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a model with jobs: %v", err)
 	}
-	expectRefused(t, model.Evict(ctx, quire.ModelResident), quire.InvalidArgument, "state")
+	expectRefused(t, model.Evict(ctx, quire.ModelResident), quire.CodeInvalidArgument, "state")
 }
 
 func TestADoneContextEndsOnlyTheWaitOfAShutdown(t *testing.T) {
@@ -144,7 +144,7 @@ func TestADoneContextEndsOnlyTheWaitOfAShutdown(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := cache.Submit(greedy("a", 1))
-	expectRefused(t, err, quire.Closed, "")
+	expectRefused(t, err, quire.CodeClosed, "")
 }
 
 func TestAgeingFollowsItsOption(t *testing.T) {
@@ -199,11 +199,11 @@ func TestQuotasHoldForNamespacesWithoutTheirOwn(t *testing.T) {
 	request := greedy("a", 64)
 	request.Namespace = "small"
 	_, err := cache.Submit(request)
-	expectRefused(t, err, quire.TooLarge, "pages")
+	expectRefused(t, err, quire.CodeTooLarge, "pages")
 	request.Namespace = "large"
 	job := must(cache.Submit(request))
 	defer job.Close()
-	if _, finish := drain(t, job); finish != quire.Length && finish != quire.StopToken {
+	if _, finish := drain(t, job); finish != quire.FinishLength && finish != quire.FinishStopToken {
 		t.Errorf("finish reason %d", finish)
 	}
 	if figures := must(cache.Stats()).Namespaces; figures["large"].JobsFinished != 1 {
@@ -219,15 +219,15 @@ func TestPinsKeepPagesWithinTheirQuota(t *testing.T) {
 		request := quire.Request{Kind: quire.KindWarm, Prompt: strings.Repeat(text, 40)}
 		job := must(cache.Submit(request))
 		defer job.Close()
-		if _, finish := drain(t, job); finish != quire.Completed {
+		if _, finish := drain(t, job); finish != quire.FinishCompleted {
 			t.Errorf("finish reason %d", finish)
 		}
 		return request
 	}
 	_, err := cache.Pin(context.Background(), quire.Request{Prompt: "unknown"}, 0)
-	expectRefused(t, err, quire.NotFound, "")
+	expectRefused(t, err, quire.CodeNotFound, "")
 	_, err = cache.Pin(context.Background(), warm("one two three four "), 0)
-	expectRefused(t, err, quire.Quota, "")
+	expectRefused(t, err, quire.CodeQuota, "")
 	short := quire.Request{Tokens: must(model.Encode(strings.Repeat("one two three four ", 40), true, false))[:17]}
 	if found := must(cache.Query(context.Background(), short)); found < 16 {
 		t.Fatalf("%d tokens of the prompt are cached", found)
@@ -268,11 +268,11 @@ func TestPlanReportsBytesByKindAndDevice(t *testing.T) {
 		t.Error("a larger cache has no more bytes of pages")
 	}
 	_, err := runtime.Plan("/no/such/model", quire.ModelOptions{}, small)
-	expectRefused(t, err, quire.NotFound, "/no/such/model")
+	expectRefused(t, err, quire.CodeNotFound, "/no/such/model")
 	_, err = runtime.Plan(modelPath(), quire.ModelOptions{Device: "cpu,cpu", Split: "1M,2M"}, small)
-	expectRefused(t, err, quire.OutOfMemory, "1048576")
+	expectRefused(t, err, quire.CodeOutOfMemory, "1048576")
 	_, err = runtime.Plan(modelPath(), quire.ModelOptions{}, quire.CacheOptions{PageTokens: -1})
-	expectRefused(t, err, quire.InvalidArgument, "page_tokens")
+	expectRefused(t, err, quire.CodeInvalidArgument, "page_tokens")
 }
 
 func TestAModelSplitByBytesGeneratesTheSameText(t *testing.T) {
@@ -301,11 +301,11 @@ func TestModelOptionsAreRefusedByName(t *testing.T) {
 		_, err := runtime.LoadModelContext(context.Background(), modelPath(), options)
 		return err
 	}
-	expectRefused(t, load(quire.ModelOptions{Device: "cpu,cpu", Split: "3,6"}), quire.InvalidArgument, "split: 9 layers")
-	expectRefused(t, load(quire.ModelOptions{Device: "cpu,cpu", Split: "4,4", Reserve: "1,2,3"}), quire.InvalidArgument, "reserve")
-	expectRefused(t, load(quire.ModelOptions{Split: "1M"}), quire.OutOfMemory, "1048576")
-	expectRefused(t, load(quire.ModelOptions{Scope: 99}), quire.InvalidArgument, "scope")
-	expectRefused(t, load(quire.ModelOptions{PlannedCache: &quire.CacheOptions{MaxQueue: -1}}), quire.InvalidArgument, "max_queue")
+	expectRefused(t, load(quire.ModelOptions{Device: "cpu,cpu", Split: "3,6"}), quire.CodeInvalidArgument, "split: 9 layers")
+	expectRefused(t, load(quire.ModelOptions{Device: "cpu,cpu", Split: "4,4", Reserve: "1,2,3"}), quire.CodeInvalidArgument, "reserve")
+	expectRefused(t, load(quire.ModelOptions{Split: "1M"}), quire.CodeOutOfMemory, "1048576")
+	expectRefused(t, load(quire.ModelOptions{Scope: 99}), quire.CodeInvalidArgument, "scope")
+	expectRefused(t, load(quire.ModelOptions{PlannedCache: &quire.CacheOptions{MaxQueue: -1}}), quire.CodeInvalidArgument, "max_queue")
 	if err := load(quire.ModelOptions{Device: "cuda:99"}); err == nil {
 		t.Error("cuda:99 is there")
 	}
@@ -337,7 +337,7 @@ func TestALoadReportsItsProgress(t *testing.T) {
 		}
 		told, all = done, total
 		_, err := runtime.LoadModel(modelPath())
-		expectRefused(t, err, quire.Reentrant, "")
+		expectRefused(t, err, quire.CodeReentrant, "")
 	}))
 	if told == 0 || told != all {
 		t.Errorf("%d of %d at the end", told, all)
@@ -377,23 +377,23 @@ func TestAScopeLoadsOnlyItsParts(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	_, err := described.NewCache(quire.CacheOptions{})
-	expectRefused(t, err, quire.Unsupported, "")
+	expectRefused(t, err, quire.CodeUnsupported, "")
 	tokenizer := load(quire.ScopeTokenizer)
 	defer tokenizer.Close()
 	must(tokenizer.Encode("a", true, false))
 	_, err = tokenizer.Info()
-	expectRefused(t, err, quire.Unsupported, "")
+	expectRefused(t, err, quire.CodeUnsupported, "")
 }
 
 func TestAMemoryBudgetIsKept(t *testing.T) {
 	runtime := must(quire.NewRuntime(quire.RuntimeOptions{MemoryBudgets: map[string]int64{"cpu": 1 << 20}}))
 	defer runtime.Close()
 	_, err := runtime.LoadModel(modelPath())
-	expectRefused(t, err, quire.OutOfMemory, "")
+	expectRefused(t, err, quire.CodeOutOfMemory, "")
 	if err := runtime.SetMemoryBudget("pinned", 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	expectRefused(t, runtime.SetMemoryBudget("pinned:0", 1), quire.NotFound, "pinned:0")
+	expectRefused(t, runtime.SetMemoryBudget("pinned:0", 1), quire.CodeNotFound, "pinned:0")
 }
 
 func TestAQueueGetsPageEvents(t *testing.T) {
@@ -438,7 +438,7 @@ func TestAQueueGetsPageEvents(t *testing.T) {
 	if last.PageChange != quire.PageCleared || last.PageNumber != 3 {
 		t.Errorf("%+v", last)
 	}
-	if err := cache.FollowPages(queue, 7); !errors.Is(err, quire.Closed) {
+	if err := cache.FollowPages(queue, 7); !errors.Is(err, quire.CodeClosed) {
 		t.Error(err)
 	}
 }

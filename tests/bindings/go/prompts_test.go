@@ -71,7 +71,7 @@ func TestANegativePromptWorksByItsScale(t *testing.T) {
 		t.Error("the tokens of the negative prompt lead elsewhere")
 	}
 	_, err := cache.Submit(guided(1))
-	expectRefused(t, err, quire.InvalidArgument, "negative_prompt")
+	expectRefused(t, err, quire.CodeInvalidArgument, "negative_prompt")
 }
 
 func TestAChatTemplateGetsItsVariables(t *testing.T) {
@@ -85,16 +85,16 @@ func TestAChatTemplateGetsItsVariables(t *testing.T) {
 	if text := must(template.Render(`{"messages": []}`)); text != "<é>2025" {
 		t.Errorf("%q", text)
 	}
-	expectRefused(t, template.Choose("tool_use"), quire.NotFound, "tool_use")
+	expectRefused(t, template.Choose("tool_use"), quire.CodeNotFound, "tool_use")
 	_, err := template.Render("no JSON")
-	expectRefused(t, err, quire.Format, "")
+	expectRefused(t, err, quire.CodeFormat, "")
 	_, err = quire.NewChatTemplate("{% if %}")
-	expectRefused(t, err, quire.Format, "line 1")
+	expectRefused(t, err, quire.CodeFormat, "line 1")
 	_, err = quire.OpenChatTemplate("/nowhere")
-	expectRefused(t, err, quire.NotFound, "/nowhere")
+	expectRefused(t, err, quire.CodeNotFound, "/nowhere")
 	template.Close()
 	_, err = template.Hash()
-	expectRefused(t, err, quire.Closed, "")
+	expectRefused(t, err, quire.CodeClosed, "")
 }
 
 func TestAMatcherFollowsAText(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAMatcherFollowsAText(t *testing.T) {
 	if must(matcher.MayEnd()) {
 		t.Error("the text may be empty")
 	}
-	expectRefused(t, matcher.Rollback(1), quire.InvalidArgument, "")
+	expectRefused(t, matcher.Rollback(1), quire.CodeInvalidArgument, "")
 }
 
 func TestAConstraintIsRefusedByName(t *testing.T) {
@@ -152,7 +152,7 @@ func TestAConstraintIsRefusedByName(t *testing.T) {
 func TestAPromptOfPartsIsThePrompt(t *testing.T) {
 	model, cache := open(t)
 	tokens := must(model.Encode(input(t, "QUIRE_TEST_PROMPT"), true, false))
-	request := greedy("another", 48)
+	request := greedy("", 48)
 	request.Parts = []quire.PromptPart{{Tokens: tokens[:2]}, {Tokens: tokens[2:]}}
 	job := must(cache.Submit(request))
 	defer job.Close()
@@ -170,7 +170,7 @@ func TestAPromptOfPartsIsThePrompt(t *testing.T) {
 	}
 	request.Parts = append(request.Parts, quire.PromptPart{Special: "<|nobody|>"})
 	_, err := cache.Submit(request)
-	expectRefused(t, err, quire.NotFound, "nobody")
+	expectRefused(t, err, quire.CodeNotFound, "nobody")
 }
 
 func TestBiasesOfOneValueAndOfSeveralArrive(t *testing.T) {

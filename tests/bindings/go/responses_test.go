@@ -72,9 +72,9 @@ func TestAnAnswerIsParsedIntoTextAndCalls(t *testing.T) {
 	if arguments.String() != `{"word": "upon"}` {
 		t.Error(arguments.String())
 	}
-	expectRefused(t, parser.Feed("more"), quire.InvalidArgument, "")
+	expectRefused(t, parser.Feed("more"), quire.CodeInvalidArgument, "")
 	_, err := quire.NewResponseParser("nobody's")
-	expectRefused(t, err, quire.NotFound, "hermes")
+	expectRefused(t, err, quire.CodeNotFound, "hermes")
 	if dialects := strings.Fields(must(quire.ResponseDialects())); len(dialects) < 10 {
 		t.Error(dialects)
 	}
@@ -111,7 +111,7 @@ func TestTheDialectFollowsFromTheTemplate(t *testing.T) {
 	defer template.Close()
 	model.Close()
 	_, err := template.Dialect(model)
-	expectRefused(t, err, quire.Closed, "")
+	expectRefused(t, err, quire.CodeClosed, "")
 }
 
 // A parser of the same dialect reads the output of a constraint, and so does the job itself.
@@ -146,7 +146,7 @@ func TestAJobIsConstrainedToACall(t *testing.T) {
 		t.Errorf("%q: %q, %v", answer, arguments, err)
 	}
 	_, err := model.NewResponseConstraint(`{"dialect": "plain", "tools": ` + tools + `}`)
-	expectRefused(t, err, quire.Unsupported, "plain")
+	expectRefused(t, err, quire.CodeUnsupported, "plain")
 }
 
 // expectRead runs a job whose answer is a call and checks that its events report the call.
@@ -178,7 +178,7 @@ func expectRead(t *testing.T, cache *quire.Cache, request quire.Request, answer 
 	expectShortThought(t, cache)
 	request.ResponseDialect = "nobody's"
 	_, err := cache.Submit(request)
-	expectRefused(t, err, quire.NotFound, "hermes")
+	expectRefused(t, err, quire.CodeNotFound, "hermes")
 }
 
 // expectShortThought runs jobs with a reasoning budget of zero and of three tokens.
@@ -206,7 +206,7 @@ func TestAModelIsExchangedWhileJobsRun(t *testing.T) {
 	alias := must(runtime.NewAlias("chat"))
 	defer alias.Close()
 	_, err := alias.Submit(greedy("a", 1))
-	expectRefused(t, err, quire.NotFound, "chat")
+	expectRefused(t, err, quire.CodeNotFound, "chat")
 	cache := load()
 	if err := alias.SetCache(cache); err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestAModelIsExchangedWhileJobsRun(t *testing.T) {
 	}
 	for i := 0; i < 3; i++ {
 		_, err := runtime.LoadModel("/no/such/model") // changes nothing
-		expectRefused(t, err, quire.NotFound, "")
+		expectRefused(t, err, quire.CodeNotFound, "")
 		next := load()
 		for _, err := range []error{alias.SetCache(next), cache.Close()} {
 			if err != nil {
@@ -267,7 +267,7 @@ func TestAModelIsExchangedWhileJobsRun(t *testing.T) {
 	if _, finish := drain(t, running); finish != quire.FinishCancelled {
 		t.Error(finish)
 	}
-	expectRefused(t, alias.SetCache(cache), quire.Closed, "")
+	expectRefused(t, alias.SetCache(cache), quire.CodeClosed, "")
 }
 
 func TestAnAliasUsesItsFallbackAndReportsWhy(t *testing.T) {
@@ -275,7 +275,7 @@ func TestAnAliasUsesItsFallbackAndReportsWhy(t *testing.T) {
 	_, other := open(t)
 	runtime := newRuntime(t)
 	alias := must(runtime.NewAlias("chat"))
-	expectRefused(t, alias.AddFallback(other), quire.InvalidArgument, "runtime")
+	expectRefused(t, alias.AddFallback(other), quire.CodeInvalidArgument, "runtime")
 	model := must(runtime.LoadModel(modelPath()))
 	cache = must(model.NewCache(quire.CacheOptions{MaxTokens: 2048}))
 	if err := alias.AddFallback(cache); err != nil {
@@ -295,8 +295,8 @@ func TestAnAliasUsesItsFallbackAndReportsWhy(t *testing.T) {
 	}
 	job.Close()
 	_, err := alias.Reason()
-	expectRefused(t, err, quire.Closed, "")
-	if _, err := runtime.NewAlias("late"); !errors.Is(err, quire.Closed) {
+	expectRefused(t, err, quire.CodeClosed, "")
+	if _, err := runtime.NewAlias("late"); !errors.Is(err, quire.CodeClosed) {
 		t.Error(err)
 	}
 }
@@ -322,5 +322,5 @@ func TestAnAliasReportsWhyAndRemovesItsFallbacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := alias.Submit(greedy("Once", 4))
-	expectRefused(t, err, quire.NotFound, "")
+	expectRefused(t, err, quire.CodeNotFound, "")
 }

@@ -116,7 +116,7 @@ func TestStreamsTheTextOfTheCommand(t *testing.T) {
 	if expected := input(t, "QUIRE_TEST_EXPECTED"); text != expected {
 		t.Errorf("expected %q, got %q", expected, text)
 	}
-	if finish != quire.Length {
+	if finish != quire.FinishLength {
 		t.Errorf("finish reason %d", finish)
 	}
 }
@@ -156,7 +156,7 @@ func TestErrorsNameTheFault(t *testing.T) {
 	defer runtime.Close()
 	_, err := runtime.LoadModel("/no/such/model")
 	var failure *quire.Error
-	if !errors.As(err, &failure) || !errors.Is(err, quire.NotFound) {
+	if !errors.As(err, &failure) || !errors.Is(err, quire.CodeNotFound) {
 		t.Fatalf("expected not_found, got %v", err)
 	}
 	if !strings.Contains(failure.Message, "/no/such/model") || strings.Contains(failure.Message, "\n") {
@@ -166,7 +166,7 @@ func TestErrorsNameTheFault(t *testing.T) {
 	if failure.Parameter != "" {
 		t.Errorf("parameter: %q", failure.Parameter)
 	}
-	if _, err := cache.Submit(greedy("a", -1)); !errors.As(err, &failure) || failure.Code != quire.InvalidArgument ||
+	if _, err := cache.Submit(greedy("a", -1)); !errors.As(err, &failure) || failure.Code != quire.CodeInvalidArgument ||
 		failure.Parameter != "max_new_tokens" {
 		t.Errorf("expected invalid_argument of max_new_tokens, got %v of %q", err, failure.Parameter)
 	}
@@ -175,13 +175,13 @@ func TestErrorsNameTheFault(t *testing.T) {
 		t.Errorf("expected top_k, got %v of %q", err, failure.Parameter)
 	}
 	_, err = cache.Submit(greedy("\xff", 1))
-	expectRefused(t, err, quire.Encoding, "UTF-8")
+	expectRefused(t, err, quire.CodeEncoding, "UTF-8")
 }
 
 func TestAForgottenPromptIsRefused(t *testing.T) {
 	_, cache := open(t)
 	_, err := cache.Submit(quire.Request{MaxNewTokens: 1})
-	expectRefused(t, err, quire.InvalidArgument, "prompt")
+	expectRefused(t, err, quire.CodeInvalidArgument, "prompt")
 }
 
 func TestANamespaceIsUTF8InEveryCall(t *testing.T) {
@@ -190,13 +190,13 @@ func TestANamespaceIsUTF8InEveryCall(t *testing.T) {
 	request := greedy("a", 1)
 	request.Namespace = broken
 	_, err := cache.Submit(request)
-	expectRefused(t, err, quire.Encoding, "namespace")
+	expectRefused(t, err, quire.CodeEncoding, "namespace")
 	for _, own := range []quire.NamespaceOptions{{Weight: 2}, {Quotas: map[quire.QuotaKind]int{quire.QuotaPages: 1}}} {
 		_, err = model.NewCache(quire.CacheOptions{Namespaces: map[string]quire.NamespaceOptions{broken: own}})
-		expectRefused(t, err, quire.Encoding, "namespace")
+		expectRefused(t, err, quire.CodeEncoding, "namespace")
 	}
-	expectRefused(t, cache.SetNamespaceWeight(broken, 2), quire.Encoding, "namespace")
-	expectRefused(t, cache.SetNamespaceQuota(broken, quire.QuotaPages, 1), quire.Encoding, "namespace")
+	expectRefused(t, cache.SetNamespaceWeight(broken, 2), quire.CodeEncoding, "namespace")
+	expectRefused(t, cache.SetNamespaceQuota(broken, quire.QuotaPages, 1), quire.CodeEncoding, "namespace")
 	request.Namespace = "café 🙂"
 	job := must(cache.Submit(request))
 	defer job.Close()
@@ -213,7 +213,7 @@ func TestClosedObjectsRefuse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := runtime.LoadModel("anything"); !errors.Is(err, quire.Closed) {
+	if _, err := runtime.LoadModel("anything"); !errors.Is(err, quire.CodeClosed) {
 		t.Errorf("expected closed, got %v", err)
 	}
 }

@@ -208,7 +208,7 @@ func (e *Engine) load(s *slot, config server.ModelConfig) {
 func (e *Engine) loadOrMakeRoom(name string, config server.ModelConfig) (*model, error) {
 	for {
 		loaded, err := load(e.ctx, e, name, config)
-		if !errors.Is(err, quire.OutOfMemory) || !e.unloadOldest() {
+		if !errors.Is(err, quire.CodeOutOfMemory) || !e.unloadOldest() {
 			return loaded, err
 		}
 	}

@@ -27,7 +27,7 @@ func gone(name string) *server.Failure {
 
 // loadFailure returns the error for clients. The reason, which may name files, is only in the log.
 func loadFailure(name string, err error) error {
-	if errors.Is(err, quire.OutOfMemory) {
+	if errors.Is(err, quire.CodeOutOfMemory) {
 		failure := unavailable("not enough memory for the model %q now; try again later", name)
 		failure.RetryAfter = retryAfter
 		return failure
@@ -64,8 +64,8 @@ func refusal(param string, err error) error {
 		return err
 	}
 	switch failed.Code {
-	case quire.InvalidArgument, quire.Format, quire.Unsupported, quire.Encoding, quire.Capacity, quire.NotFound,
-		quire.TooLarge:
+	case quire.CodeInvalidArgument, quire.CodeFormat, quire.CodeUnsupported, quire.CodeEncoding, quire.CodeCapacity, quire.CodeNotFound,
+		quire.CodeTooLarge:
 		return invalid(field(failed, param), "%s", failed.Message)
 	}
 	return jobFailure(origin{prompt: param}, err)
@@ -100,22 +100,22 @@ func jobFailure(from origin, err error) error {
 	if failed.Parameter == "messages" { // they, or what the chat template makes of them
 		return invalid("messages", "%s", failed.Message)
 	}
-	if failed.Code == quire.Capacity && outgrown[failed.Parameter] {
+	if failed.Code == quire.CodeCapacity && outgrown[failed.Parameter] {
 		return invalid(from.field(failed), "%s", failed.Message)
 	}
 	switch failed.Code {
-	case quire.InvalidArgument, quire.Unsupported, quire.Encoding, quire.Format:
+	case quire.CodeInvalidArgument, quire.CodeUnsupported, quire.CodeEncoding, quire.CodeFormat:
 		return invalid(from.field(failed), "%s", failed.Message)
-	case quire.TooLarge:
+	case quire.CodeTooLarge:
 		failure := invalid(field(failed, from.prompt), "%s", failed.Message)
 		failure.Code = "context_length_exceeded"
 		return failure
-	case quire.Capacity, quire.Quota:
+	case quire.CodeCapacity, quire.CodeQuota:
 		return &server.Failure{Status: http.StatusTooManyRequests, Kind: "rate_limit_error", Code: "rate_limit_exceeded",
 			Message: failed.Message, RetryAfter: time.Second}
-	case quire.Deadline, quire.DeadlineTooShort:
+	case quire.CodeDeadline, quire.CodeDeadlineTooShort:
 		return fmt.Errorf("%s: %w", failed.Message, context.DeadlineExceeded)
-	case quire.Closed, quire.DeviceLost, quire.OutOfMemory:
+	case quire.CodeClosed, quire.CodeDeviceLost, quire.CodeOutOfMemory:
 		failure := unavailable("the model was closed or lost its device; send the request again")
 		failure.Cause = err
 		return failure

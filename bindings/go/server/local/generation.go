@@ -37,7 +37,7 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 // failed converts an error like jobFailure, and unloads a model whose device is lost.
 func (m *model) failed(from origin, err error) error {
 	var failure *quire.Error
-	if asError(err, &failure) && failure.Code == quire.DeviceLost {
+	if asError(err, &failure) && failure.Code == quire.CodeDeviceLost {
 		m.engine.unloadLost(m)
 	}
 	return jobFailure(from, err)

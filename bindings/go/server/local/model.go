@@ -86,7 +86,7 @@ func cacheOptions(name string, config server.ModelConfig) (quire.CacheOptions, e
 func chatTemplate(m *quire.Model, config server.ModelConfig) (*quire.ChatTemplate, error) {
 	if config.ChatTemplate == "" {
 		template, err := quire.OpenChatTemplate(config.Path)
-		if errors.Is(err, quire.NotFound) {
+		if errors.Is(err, quire.CodeNotFound) {
 			return nil, nil
 		}
 		return template, err

@@ -92,7 +92,7 @@ func (s *stream) finish(event *quire.Event) {
 		event.Usage.CachedTokens, event.Usage.NewTokens)}
 	s.result.Usage.Reasoning = s.reasoning
 	switch {
-	case event.Finish == quire.Length || event.Finish == quire.MaxSeqLen:
+	case event.Finish == quire.FinishLength || event.Finish == quire.FinishMaxSeqLen:
 		s.result.Finish = server.FinishLength
 	case s.answer != nil && s.answer.numCalls > 0:
 		s.result.Finish = server.FinishCalls
