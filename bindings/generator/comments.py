@@ -11,7 +11,7 @@ ON_FAILURE = re.compile(r",? (?:or|and) (?:-1|NaN|NULL|0|QUIRE_WAIT_FAILED)(?:, 
 OUT = re.compile(r"\b([Ww])rites (.*?),? to out_(?:text|bytes|tokens|sizes|values)\b")
 WAIT_ENDS = re.compile(r"After QUIRE_WAIT_TIMEOUT or QUIRE_WAIT_CANCELLED,? ")
 YES = [(r"\bReturns 1 if\b", "Returns true if"), (r"\bReturns 0, ", "Returns false, "), (r", otherwise 0\b", ""),
-       (r": 1 or 0\b", ""), (r"Default: 0\.", "Default: false."), (r"Default: 1\.", "Default: true."),
+       (r": 1 or 0\b", ""), (r"Default: 0\.", "Default: false."), (r"Default: 1\.", "Default: true."), (r"Default: 1 unless", "Default: true unless"),
        (r"\bWith 0 ", "With false ")]
 NANOSECONDS = [(r"\bthe nanoseconds\b", "the time"), (r", in nanoseconds,", "")]
 FLAGS = [(r"\b(\w+_special) is 1\b", r"\1 is true"), (r"; if it is 0\b", "; if it is false")]

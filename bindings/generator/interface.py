@@ -249,7 +249,7 @@ TOGETHER = {"quire_job_request_add_logit_bias": "quire_job_request_set_logit_bia
 GO_NOT = {"quire_job_request_set_add_special": "NoSpecial", "quire_job_request_set_json_closed": "JSONOpen",
           "quire_job_request_set_json_plain_integers": "JSONAnyIntegers", "quire_job_request_set_normalize": "Unnormalized",
           "quire_job_request_set_reuse_prefix": "NoReuse", "quire_job_request_set_publish_pages": "NoPublish"}
-GO_POINTER = {"quire_job_request_set_temperature", "quire_job_request_set_guidance_scale", "quire_cache_options_set_step_stretch"}
+GO_POINTER = {"quire_job_request_set_seed", "quire_job_request_set_temperature", "quire_job_request_set_guidance_scale", "quire_cache_options_set_step_stretch"}
 GO_NEGATIVE = {"quire_cache_options_set_max_overtakes", "quire_cache_options_set_ageing_ns",
                "quire_cache_options_set_close_timeout_ns", "quire_job_request_set_reasoning_budget"}
 

@@ -394,15 +394,15 @@ type Request struct {
 
 	// Replaces all sampling settings by those that the authors of a model recommend in its generation_config.json.
 	// Later setters override them. The seed, biases and banned tokens stay. Fails with CodeNotFound if the model has
-	// none.
+	// no such file, or if the file has no `do_sample`.
 	SamplingOfModel *Model
 
-	// Whether each submit takes a random seed, which JobInfo.Seed returns, instead of the one set below. Default:
-	// false.
+	// Whether each submit takes a random seed, which JobInfo.Seed returns, instead of the one set below. Default: true
+	// unless a seed is set. A fork without a seed has that of its parent.
 	RandomSeed bool
 
-	// The seed. The same seed, prompt and settings give the same tokens. Default: 0.
-	Seed uint64
+	// The seed. The same seed, prompt and settings give the same tokens. Default: a random one.
+	Seed *uint64
 
 	// The repetition penalty, 0.01 to 100. It applies once per distinct token in range: a positive logit is divided by
 	// it, any other multiplied. Default: 1, off.
@@ -672,7 +672,11 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 		share(s, native.Quire_job_request_set_sampling_of_model, o.SamplingOfModel.handle)
 	}
 	set(s, native.Quire_job_request_set_random_seed, asInt(o.RandomSeed))
-	set(s, native.Quire_job_request_set_seed, o.Seed)
+	if o.Seed != nil {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_seed(target, *o.Seed, e)
+		})
+	}
 	set(s, native.Quire_job_request_set_repetition_penalty, o.RepetitionPenalty)
 	set(s, native.Quire_job_request_set_frequency_penalty, o.FrequencyPenalty)
 	set(s, native.Quire_job_request_set_presence_penalty, o.PresencePenalty)

@@ -2,6 +2,7 @@ package quire
 
 import (
 	"context"
+	"errors"
 
 	"quire.dev/quire/internal/native"
 )
@@ -29,4 +30,18 @@ func (r *Runtime) LoadModelContext(ctx context.Context, path string, options Mod
 		return nil, err
 	}
 	return &Model{own(loaded, native.Quire_model_free), r.dispatcher}, nil
+}
+
+// RecommendsSampling reports whether the authors of the model recommend sampling settings. If they do not, a
+// request with SamplingOfModel is refused.
+func (m *Model) RecommendsSampling() (bool, error) {
+	request := Request{SamplingOfModel: m}
+	filled, err := request.native()
+	switch {
+	case err == nil:
+		return true, filled.close()
+	case errors.Is(err, CodeNotFound):
+		return false, nil
+	}
+	return false, err
 }

@@ -1,5 +1,6 @@
 // quire generate: continues a text, once or several times in parallel.
 #include <algorithm>
+#include <random>
 
 #include "capi/cli/commands.h"
 #include "capi/cli/failure.h"
@@ -48,7 +49,8 @@ Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prom
 // order, each with a heading.
 class TextWriter {
  public:
-  TextWriter(const GenerateOptions& options, const JobBatch& batch) : options_(options), batch_(batch) {}
+  TextWriter(const GenerateOptions& options, const JobBatch& batch, uint64_t first_seed)
+      : options_(options), batch_(batch), first_seed_(first_seed) {}
 
   void on_event(const std::string& text) {
     if (!options_.model.json && options_.num_jobs == 1) {
@@ -86,7 +88,7 @@ class TextWriter {
     for (; next_ < outcomes.size() && outcomes[next_].over; ++next_) {
       progress_.clear();
       print_line((next_ > 0 ? "\n=== job " : "=== job ") + std::to_string(next_) + ", seed " +
-                 std::to_string(options_.seed + next_) + ", " +
+                 std::to_string(first_seed_ + next_) + ", " +
                  finish_reason_name(outcomes[next_].finish.reason) + " ===");
       print_line(outcomes[next_].text);
     }
@@ -94,6 +96,7 @@ class TextWriter {
 
   const GenerateOptions& options_;
   const JobBatch& batch_;
+  const uint64_t first_seed_;
   Progress progress_;
   size_t next_ = 0;
 };
@@ -120,11 +123,11 @@ Json to_json(const JobOutcome& outcome, uint64_t seed, bool log_probs) {
   return json;
 }
 
-void print_result_json(const GenerateOptions& options, const JobBatch& batch) {
+void print_result_json(const GenerateOptions& options, const JobBatch& batch, uint64_t first_seed) {
   const auto& outcomes = batch.outcomes();
   Json jobs = Json::array();
   for (size_t idx = 0; idx < outcomes.size(); ++idx) {
-    jobs.push_back(to_json(outcomes[idx], options.seed + idx, options.log_probs));
+    jobs.push_back(to_json(outcomes[idx], first_seed + idx, options.log_probs));
   }
   Json json = jobs.size() == 1 ? jobs[0] : Json::object();
   json["model"] = resolve_model_path(options.model);
@@ -178,21 +181,22 @@ int generate(const GenerateOptions& options, Interrupt& interrupt) {
   const auto prompt = encode(model.get(), text, !options.no_special, options.parse_special);
   const auto negative =
       encode(model.get(), options.negative_prompt.value_or(""), !options.no_special, options.parse_special);
-  const Request request = make_request(options, prompt);
+  const Request request = make_request(model.get(), options, prompt);
   set_guidance(request.get(), options, negative);
   const Constraint constraint = open_constraint(model.get(), options, interrupt);
   call(quire_job_request_set_constraint, request.get(), constraint.get());
   const Cache cache = open_cache(model.get(), options, std::max(prompt.size(), negative.size()));
 
   JobBatch batch(runtime.get(), cache.get());
+  const uint64_t first_seed = options.seed ? *options.seed : std::random_device()();
   for (int idx = 0; idx < options.num_jobs; ++idx) {
-    call(quire_job_request_set_seed, request.get(), options.seed + static_cast<uint64_t>(idx));
+    call(quire_job_request_set_seed, request.get(), first_seed + static_cast<uint64_t>(idx));
     batch.submit(request.get());
   }
-  TextWriter writer(options, batch);
+  TextWriter writer(options, batch, first_seed);
   batch.run(interrupt, [&](size_t, quire_event*, const std::string& piece) { writer.on_event(piece); });
   writer.finish();
-  if (options.model.json) print_result_json(options, batch);
+  if (options.model.json) print_result_json(options, batch, first_seed);
   if (!options.quiet) note_speed(options, batch);
   const int exit_code = report_failures(batch);
   return interrupt.requested() ? interrupt.exit_code() : exit_code;

@@ -78,9 +78,11 @@ void add_sampling_options(CLI::App& app, GenerateOptions& options) {
   const auto add = [&](const char* name, auto& value, const char* help, const char* type) {
     return app.add_option(name, value, help)->type_name(type)->group(group);
   };
-  add("-s,--seed", options.seed, "Seed of sampling; the same seed gives the same tokens", "S")
-      ->capture_default_str();
-  add("-t,--temperature", options.temperature, "Sampling temperature; 0 takes the likeliest token; default 1",
+  add("-s,--seed", options.seed,
+      "Seed of sampling; the same seed gives the same tokens (default: a random one)", "S");
+  add("-t,--temperature", options.temperature,
+      "Sampling temperature; 0 takes the likeliest token; default 1, unless the model's authors recommend "
+      "sampling",
       "X");
   add("--top-k", options.top_k, "Keep the k likeliest tokens; 0, the default, means all", "K");
   add("--top-p", options.top_p, "Keep the likeliest tokens that together have probability P; default 1", "P");
@@ -178,7 +180,7 @@ void set_penalties(quire_job_request* request, const GenerateOptions& options) {
 }
 
 void set_sampling(quire_job_request* request, const GenerateOptions& options) {
-  call(quire_job_request_set_seed, request, options.seed);
+  set_if_given("--seed", quire_job_request_set_seed, request, options.seed);
   set_if_given("--temperature", quire_job_request_set_temperature, request, options.temperature);
   set_if_given("--top-k", quire_job_request_set_top_k, request, options.top_k);
   set_if_given("--top-p", quire_job_request_set_top_p, request, options.top_p);
@@ -234,10 +236,11 @@ void set_guidance(quire_job_request* request, const GenerateOptions& options,
   set_if_given("--guidance-scale", quire_job_request_set_guidance_scale, request, options.guidance_scale);
 }
 
-Request make_request(const GenerateOptions& options, const std::vector<int32_t>& prompt) {
+Request make_request(quire_model* model, const GenerateOptions& options, const std::vector<int32_t>& prompt) {
   Request request(call(quire_job_request_create));
   call(quire_job_request_set_prompt_tokens, request.get(), prompt.data(), prompt.size());
   call(quire_job_request_set_progress_events, request.get(), 1);
+  set_recommended_sampling(request.get(), model);
   apply_settings(request.get(), options);
   return request;
 }

@@ -40,7 +40,7 @@ struct GenerateOptions {
   std::vector<int32_t> stop_tokens;
   bool ignore_eos = false;
 
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed;
   std::optional<double> temperature;
   std::optional<int32_t> top_k;
   std::optional<double> top_p;
@@ -70,7 +70,8 @@ void set_recommended_sampling(quire_job_request* request, quire_model* model);
 void set_guidance(quire_job_request* request, const GenerateOptions& options,
                   const std::vector<int32_t>& negative_prompt);
 
-// Builds the request, without guidance, without a constraint and without the seeds of further jobs.
-Request make_request(const GenerateOptions& options, const std::vector<int32_t>& prompt);
+// Builds the request, without guidance, without a constraint and without the seeds of further jobs. Settings
+// without an option are those that the model's authors recommend.
+Request make_request(quire_model* model, const GenerateOptions& options, const std::vector<int32_t>& prompt);
 
 }  // namespace quire::cli

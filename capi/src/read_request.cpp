@@ -26,6 +26,12 @@ void require_counting_for_score(const RequestSettings& settings) {
       .at("queue");
 }
 
+// Makes submit draw a seed if the caller has set none.
+void draw_missing_seed(RequestSettings& settings) {
+  if (settings.job.kind != JobKind::generate || is_made(settings, "seed")) return;
+  if (!is_made(settings, "random_seed")) settings.job.random_seed = true;
+}
+
 }  // namespace
 
 void require_applicable(const RequestSettings& settings, uint32_t applies_to, std::string_view what) {
@@ -46,6 +52,7 @@ JobRequest read_request(quire_job_request* request, const CacheShare& cache, uin
   RequestSettings settings = Pinned(request, "request")->read();
   if (applies_to == Counts::for_kind) require_counting_for_kind(settings);
   if (applies_to == Counts::score) require_counting_for_score(settings);
+  draw_missing_seed(settings);
   RequestSpec& spec = settings;
   if (settings.shared_queue.events != nullptr)
     spec.queue = {settings.shared_queue.events, settings.shared_queue.runtime->runtime()};

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include <quire/request.h>
@@ -27,6 +29,17 @@ void take_shape(RequestSettings& settings, quire::SamplingSettings preset) {
   preset.logit_bias = std::move(own.logit_bias);
   preset.banned_tokens = std::move(own.banned_tokens);
   own = std::move(preset);
+}
+
+// Returns the settings that the authors of a model recommend. Throws ErrorCode::not_found without any.
+quire::SamplingSettings recommended_sampling(const ModelShare& model) {
+  const std::string& text = model.generation_config;
+  std::optional<quire::SamplingSettings> settings;
+  if (!text.empty()) settings = quire::sampling_from_generation_config(text, "generation_config.json");
+  if (settings) return *std::move(settings);
+  throw quire::Error(quire::ErrorCode::not_found,
+                     "model: {} has no generation_config.json with do_sample, which would recommend settings",
+                     quire::printable(model.model->path(), 4096));
 }
 
 }  // namespace
@@ -288,13 +301,6 @@ int32_t quire_job_request_set_sampling_preset(quire_job_request* request, const 
 int32_t quire_job_request_set_sampling_of_model(quire_job_request* request, quire_model* model,
                                                 quire_error** error) {
   return set(request, {"sampling_of_model", Counts::generate}, error, [&](RequestSettings& settings) {
-    const std::shared_ptr<const ModelShare> share = Pinned(model, "model")->share;
-    if (share->generation_config.empty()) {
-      throw quire::Error(quire::ErrorCode::not_found,
-                         "model: {} has no generation_config.json with recommended settings",
-                         quire::printable(share->model->path(), 4096));
-    }
-    take_shape(settings,
-               quire::sampling_from_generation_config(share->generation_config, "generation_config.json"));
+    take_shape(settings, recommended_sampling(*Pinned(model, "model")->share));
   });
 }

@@ -65,9 +65,11 @@ SamplingSettings sampling_preset(std::string_view name) {
       .at("sampling_preset");
 }
 
-SamplingSettings sampling_from_generation_config(std::string_view text, const std::string& source) {
+std::optional<SamplingSettings> sampling_from_generation_config(std::string_view text,
+                                                                const std::string& source) {
   const JsonValue parsed = parse_json(text, source, {.python_numbers = true});
   const JsonView config(parsed, source);
+  if (!config.has("do_sample")) return std::nullopt;
   SamplingSettings settings;
   if (!config.bool_or("do_sample", false)) {
     settings.temperature = 0.0F;

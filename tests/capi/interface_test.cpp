@@ -1,4 +1,5 @@
 // Results that callers combine from events, codes and waits without guessing: ids, positions, rewinds, ends.
+#include <array>
 #include <chrono>
 #include <map>
 #include <set>
@@ -288,6 +289,24 @@ TEST_F(InterfaceTest, ARandomSeedIsReported) {
   quire_job_request_set_max_new_tokens(again.get(), 40, nullptr);
   quire_job_request_set_seed(again.get(), quire_job_seed(first.get(), nullptr), nullptr);
   EXPECT_EQ(collect(first.get()).tokens, collect(submit(again).get()).tokens);
+}
+
+TEST_F(InterfaceTest, ARequestWithoutASeedDrawsANewOne) {
+  const OwnedRequest request = make_prompt("Hello");
+  const OwnedJob first = submit(request);
+  const OwnedJob second = submit(request);
+  EXPECT_NE(quire_job_seed(first.get(), nullptr), quire_job_seed(second.get(), nullptr));
+  std::array<quire_job*, 2> many{};
+  ASSERT_EQ(quire_job_submit_many(world.cache.get(), request.get(), many.data(), many.size(), nullptr), 1);
+  const OwnedJob third(many[0]);
+  const OwnedJob fourth(many[1]);
+  EXPECT_EQ(quire_job_seed(fourth.get(), nullptr), quire_job_seed(third.get(), nullptr) + 1);
+  EXPECT_NE(quire_job_seed(third.get(), nullptr), quire_job_seed(first.get(), nullptr));
+  quire_job_request_set_seed(request.get(), 0, nullptr);
+  EXPECT_EQ(quire_job_seed(submit(request).get(), nullptr), 0U) << "0 is a seed";
+  const OwnedRequest fixed = make_prompt("Hello");
+  quire_job_request_set_random_seed(fixed.get(), 0, nullptr);
+  EXPECT_EQ(quire_job_seed(submit(fixed).get(), nullptr), 0U) << "chance is ruled out";
 }
 
 TEST_F(InterfaceTest, QuotasChangeWhileACacheIsInUse) {

@@ -78,6 +78,7 @@ struct Busy {
     const std::vector<int32_t> prompt(8, 7);
     quire_job_request_set_prompt_tokens(request.get(), prompt.data(), prompt.size(), nullptr);
     quire_job_request_set_max_new_tokens(request.get(), 4000, nullptr);
+    quire_job_request_set_ignore_eos(request.get(), 1, nullptr);
     job = OwnedJob(quire_job_submit(cache.get(), request.get(), report.out()));
     require(static_cast<bool>(job), report.message());
     while (quire_job_new_tokens(job.get(), nullptr) == 0 && quire_job_error_code(job.get(), nullptr) == 0)

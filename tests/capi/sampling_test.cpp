@@ -147,6 +147,11 @@ TEST_F(CapiSampling, AModelsOwnRecommendation) {
   const OwnedRequest request = make_prompt("a");
   EXPECT_EQ(quire_job_request_set_sampling_of_model(request.get(), world.model.get(), report.out()), 0);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
+  directory.write("generation_config.json", R"({"eos_token_id": 2, "temperature": 0.4})");
+  const OwnedModel silent = load_model(world.runtime.get(), directory.path(), QUIRE_MODEL_SCOPE_METADATA);
+  EXPECT_EQ(quire_job_request_set_sampling_of_model(request.get(), silent.get(), report.out()), 0);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND) << "only ids, as most files have";
+  EXPECT_NE(report.message().find("do_sample"), std::string::npos) << report.message();
 }
 
 TEST_F(CapiSampling, AJobWithoutAllowedTokensIsRefused) {

@@ -82,7 +82,8 @@ class Chat(command.CommandTest):
         file = self.folder / "said.json"
         # A dialect without reasoning: the small model might reason to the limit of tokens.
         result = self.chat(f"/result early\nWeather?\n/result sunny\n/save {file}\n", "--tools", tools,
-                           "--dialect", "mistral", "--tool-choice", "get_weather", "--max-new-tokens", "200")
+                           "--dialect", "mistral", "--tool-choice", "get_weather", "--max-new-tokens", "200",
+                           "--temperature", "0")
         self.assertRegex(result.stderr, r"\Aquire: /result: [^\n]+\n\Z")
         said = json.loads(file.read_text())["messages"]
         calls = [line for line in result.stdout.splitlines() if line]
@@ -120,9 +121,10 @@ class Chat(command.CommandTest):
         schema.write_text(SCHEMA)
         tools = self.folder / "tools.json"
         tools.write_text(TOOLS)
-        for args, lines in (((), ("What is the capital of France?", "And of Norway?")),
-                            (("--schema", schema), ("Who was the first man on the moon? Answer in JSON.",)),
-                            (("--tools", tools, "--dialect", "hermes", "--tool-choice", "get_weather"),
+        greedy = ("--temperature", "0")
+        for args, lines in ((greedy, ("What is the capital of France?", "And of Norway?")),
+                            ((*greedy, "--schema", schema), ("Who was the first man on the moon? Answer in JSON.",)),
+                            ((*greedy, "--tools", tools, "--dialect", "hermes", "--tool-choice", "get_weather"),
                              ("What is the weather in Paris?",))):
             shown = "".join(f" {flag} {pathlib.Path(value).name}" for flag, value in zip(args[::2], args[1::2]))
             said.append(f"$ quire chat --model SmolLM2-135M-Instruct{shown}\n")

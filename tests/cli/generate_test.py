@@ -42,6 +42,27 @@ class Generate(command.CommandTest):
         self.assertEqual(self.generate("--prompt", PROMPT, *WARM, "--seed", "5")["tokens"], first["tokens"])
         self.assertNotEqual(self.generate("--prompt", PROMPT, *WARM, "--seed", "6")["tokens"], first["tokens"])
 
+    def test_without_a_seed_each_run_draws_one(self):
+        hot = ("--temperature", "1", "--max-new-tokens", "24", "--ignore-eos")
+        first, second = (self.generate("--prompt", PROMPT, *hot) for _ in range(2))
+        self.assertNotEqual(first["seed"], second["seed"])
+        again = self.generate("--prompt", PROMPT, *hot, "--seed", first["seed"])
+        self.assertEqual(again["tokens"], first["tokens"])
+
+    def test_unset_sampling_is_that_of_the_authors(self):
+        def recommend(model):
+            config = model / "generation_config.json"
+            told = json.loads(config.read_text())
+            config.unlink()
+            config.write_text(json.dumps({**told, "do_sample": True, "top_k": 1}))
+
+        whole = self.generate("--prompt", PROMPT, *GREEDY)["tokens"]
+        with command.broken_model(recommend) as model:
+            likeliest = self.generate("--prompt", PROMPT, "--max-new-tokens", "24", "--model", model)
+            self.assertEqual(likeliest["tokens"], whole)
+            wide = self.generate("--prompt", PROMPT, *WARM, "--seed", "5", "--model", model)
+        self.assertEqual(wide["tokens"], self.generate("--prompt", PROMPT, *WARM, "--seed", "5")["tokens"])
+
     def test_a_negative_prompt_changes_the_text(self):
         guided = ("--prompt", PROMPT, *GREEDY, "--negative-prompt", "There was nobody", "--guidance-scale")
         plain = self.generate("--prompt", PROMPT, *GREEDY)["tokens"]

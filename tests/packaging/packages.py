@@ -319,7 +319,7 @@ def generate(command, options):
 
 
 def chat(command):
-    text = run(*command, "chat", "--max-new-tokens", "16", input="Once upon a time\n", env=environment())
+    text = run(*command, "chat", "--max-new-tokens", "16", "--temperature", "0", input="Once upon a time\n", env=environment())
     require(text.strip(), "the chat printed nothing")
 
 

@@ -48,6 +48,7 @@ type ModelConfig struct {
 	// Publishing of page events; nil means none.
 	PageEvents *PageEvents `json:"page_events"`
 	Dialect    string      `json:"dialect"` // format of reasoning and calls; "" means that of the template
+	Thinks     *bool       `json:"thinks"`  // the model may reason before it answers; nil means as its template shows
 }
 
 // PageEvents holds the addresses for publishing changes of a model's pages, in vLLM's format over ZeroMQ.

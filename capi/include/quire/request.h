@@ -8,7 +8,8 @@
  * and refuses one that does not apply to the kind of the job, such as a temperature for a score. Setters on
  * one request from several threads run one after another.
  *
- * Every default is neutral: an unchanged request samples from the model's own distribution.
+ * Every default is neutral: an unchanged request samples from the model's own distribution, with a new seed
+ * for each submit (docs/sampling.md).
  *
  * Long file: every setting of a request, with its meaning and range.
  */
@@ -287,19 +288,19 @@ QUIRE_API int32_t quire_job_request_set_sampling_preset(quire_job_request* reque
 /**
  * Replaces all sampling settings by those that the authors of a model recommend in its
  * generation_config.json. Later setters override them. The seed, biases and banned tokens stay. Fails with
- * QUIRE_ERROR_NOT_FOUND if the model has none.
+ * QUIRE_ERROR_NOT_FOUND if the model has no such file, or if the file has no `do_sample`.
  */
 QUIRE_API int32_t quire_job_request_set_sampling_of_model(quire_job_request* request, quire_model* model,
                                                           quire_error** error);
 
 /**
  * Sets whether each submit takes a random seed, which quire_job_seed returns, instead of the one set below:
- * 1 or 0. Default: 0.
+ * 1 or 0. Default: 1 unless a seed is set. A fork without a seed has that of its parent.
  */
 QUIRE_API int32_t quire_job_request_set_random_seed(quire_job_request* request, int32_t random_seed,
                                                     quire_error** error);
 
-/** Sets the seed. The same seed, prompt and settings give the same tokens. Default: 0. */
+/** Sets the seed. The same seed, prompt and settings give the same tokens. Default: a random one. */
 QUIRE_API int32_t quire_job_request_set_seed(quire_job_request* request, uint64_t seed, quire_error** error);
 
 /**

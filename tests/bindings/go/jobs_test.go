@@ -49,16 +49,17 @@ func TestManyCompletionsOfOnePrompt(t *testing.T) {
 
 func TestSeedsOfManyCountUp(t *testing.T) {
 	_, cache := open(t)
-	request := quire.Request{Prompt: "Once upon a time", MaxNewTokens: 12, Seed: 7}
+	seed := uint64(7)
+	request := quire.Request{Prompt: "Once upon a time", MaxNewTokens: 12, Seed: &seed}
 	for _, job := range must(cache.SubmitMany(request, 3)) {
 		together, _ := drain(t, job)
 		alone := must(cache.Submit(request))
 		if text, _ := drain(t, alone); text != together {
-			t.Errorf("seed %d: %q alone, %q together", request.Seed, text, together)
+			t.Errorf("seed %d: %q alone, %q together", seed, text, together)
 		}
 		job.Close()
 		alone.Close()
-		request.Seed++
+		seed++
 	}
 }
 

@@ -14,21 +14,25 @@ import (
 const plainDialect = "plain"
 
 // chooseDialect takes the dialect of the configuration, otherwise that of the template, otherwise that of the
-// vocabulary.
+// vocabulary. Whether the model reasons is a question of its own: most dialects can express reasoning, and
+// many models that use them never reason.
 func (m *model) chooseDialect(config server.ModelConfig) error {
 	m.dialect = plainDialect
+	m.reasons = m.template != nil && reasoningWords.MatchString(templateSource(config))
+	if config.Thinks != nil {
+		m.reasons = *config.Thinks
+	}
 	if config.Dialect != "" {
 		parser, err := quire.NewResponseParser(config.Dialect) // its error lists the dialects
 		if err != nil {
 			return err
 		}
-		m.dialect, m.reasons = config.Dialect, true
+		m.dialect = config.Dialect
 		return parser.Close()
 	}
 	if m.template == nil {
 		return nil
 	}
-	m.reasons = reasoningWords.MatchString(templateSource(config))
 	var err error
 	m.dialect, err = m.template.Dialect(m.model)
 	return err

@@ -60,7 +60,7 @@ func (m *model) prepare(config server.ModelConfig, options quire.CacheOptions) e
 	if err = m.chooseDialect(config); err != nil {
 		return err
 	}
-	if m.recommends, err = recommends(config.Path); err != nil {
+	if m.recommends, err = m.model.RecommendsSampling(); err != nil {
 		return err
 	}
 	if m.cache, err = m.model.NewCache(options); err != nil {

@@ -1,39 +1,14 @@
 package local
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
 )
 
-// recommends reports whether the directory of a model recommends sampling settings. A file without do_sample,
-// which the library treats as greedy, does not count: clients of this interface expect sampling.
-func recommends(directory string) (bool, error) {
-	text, err := os.ReadFile(filepath.Join(directory, "generation_config.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	var generation struct {
-		DoSample bool `json:"do_sample"`
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &generation)
-	}
-	if err != nil {
-		return false, fmt.Errorf("generation_config.json: %w", err)
-	}
-	return generation.DoSample, nil
-}
-
 // fillSampling takes the settings of the client, otherwise those that the model's authors recommend,
-// otherwise the library's defaults.
+// otherwise the library's defaults (docs/sampling.md).
 func (m *model) fillSampling(request *quire.Request, client *server.Sampling) {
 	if m.recommends {
 		request.SamplingOfModel = m.model
@@ -47,10 +22,7 @@ func (m *model) fillSampling(request *quire.Request, client *server.Sampling) {
 	request.PresencePenalty = value(client.PresencePenalty)
 	request.LogitBias = client.LogitBias
 	request.GuidanceScale, request.NegativePromptText = client.GuidanceScale, client.NegativePrompt
-	request.RandomSeed = client.Seed == nil
-	if client.Seed != nil {
-		request.Seed = *client.Seed
-	}
+	request.Seed = client.Seed
 }
 
 func value(number *float64) float64 {

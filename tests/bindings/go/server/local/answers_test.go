@@ -19,7 +19,7 @@ func TestACompletionIsTheTextOfTheLibrary(t *testing.T) {
 	greedy, warm := 0.0, 0.8
 	for body, request := range map[string]quire.Request{
 		`"temperature":0`:                         {Temperature: &greedy},
-		`"temperature":0.8,"seed":7,"top_k":40`:   {Temperature: &warm, Seed: 7, TopK: 40},
+		`"temperature":0.8,"seed":7,"top_k":40`:   {Temperature: &warm, Seed: quire.Ptr[uint64](7), TopK: 40},
 		`"temperature":0,"stop":[" the"," king"]`: {Temperature: &greedy, StopTexts: []string{" the", " king"}},
 	} {
 		request.Prompt, request.MaxNewTokens = prompt, 40

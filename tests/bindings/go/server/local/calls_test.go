@@ -312,6 +312,35 @@ func TestReasoningBegunByThePromptIsReasoning(t *testing.T) {
 	}
 }
 
+// The template opens reasoning without a word that would show it.
+const secretlyThinkingTemplate = callingTemplate + `{% if add_generation_prompt %}{{ '<th' ~ 'ink>' }}
+{% endif %}`
+
+func TestTheConfigurationDecidesWhetherAModelThinksAndNotItsDialect(t *testing.T) {
+	yes, no := true, false
+	for name, c := range map[string]struct {
+		template string
+		thinks   *bool
+		reasons  bool
+	}{"a dialect alone": {secretlyThinkingTemplate, nil, false}, "configured": {secretlyThinkingTemplate, &yes, true},
+		"by its template": {thinkingTemplate, nil, true}, "against its template": {thinkingTemplate, &no, false}} {
+		path := filepath.Join(t.TempDir(), "template.jinja")
+		if err := os.WriteFile(path, []byte(c.template), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := start(t, func(config *server.Config) {
+			config.Models["story"] = server.ModelConfig{Path: modelPath(t), CacheTokens: 2048, ChatTemplate: path, Dialect: "hermes",
+				Thinks: c.thinks}
+		})
+		var got callingAnswer
+		f.post("/v1/chat/completions", `{"model":"story","messages":[{"role":"user","content":"Why?"}],"temperature":0,
+			"max_tokens":12,"reasoning_effort":"low"}`, &got)
+		if reasoned := got.Choices[0].Message.ReasoningContent != ""; reasoned != c.reasons {
+			t.Errorf("%s: %+v", name, got.Choices[0].Message)
+		}
+	}
+}
+
 func TestAMarkInAMessageBeginsNoReasoning(t *testing.T) {
 	f := startCalling(t, thinkingTemplate)
 	var got callingAnswer
