@@ -21,6 +21,11 @@ type Error struct {
 
 func closed(message string) *Error { return &Error{Code: CodeClosed, Message: message, RetryAfter: -1} }
 
+// refused describes a field that this package refuses.
+func refused(field, message string) *Error {
+	return &Error{Code: CodeInvalidArgument, Message: field + ": " + message, Parameter: field, RetryAfter: -1}
+}
+
 func (e *Error) Error() string { return fmt.Sprintf("quire: %s: %s", e.Code.String(), e.Message) }
 
 // Is reports whether the error has the target's code.

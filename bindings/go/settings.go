@@ -39,7 +39,7 @@ func (s *settings[H]) apply(setter func(target H, failure *native.ErrorHandle) i
 // fail refuses a field of the settings that the library does not see.
 func (s *settings[H]) fail(field, message string) {
 	if s.err == nil {
-		s.err = &Error{Code: CodeInvalidArgument, Message: field + ": " + message, Parameter: field, RetryAfter: -1}
+		s.err = refused(field, message)
 	}
 }
 
