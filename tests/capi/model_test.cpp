@@ -194,7 +194,10 @@ TEST(Runtime, ListsItsDevices) {
   const OwnedRuntimeOptions options(quire_runtime_options_create(nullptr));
   quire_runtime_options_set_device(options.get(), "cuda:99", 7, nullptr);
   EXPECT_EQ(quire_runtime_create(options.get(), report.out()), nullptr);
-  EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND) << report.message();
+  // Without the backend, or without a card, the error is the reason of that.
+  EXPECT_TRUE(report.code() == QUIRE_ERROR_NOT_FOUND || report.code() == QUIRE_ERROR_UNSUPPORTED)
+      << report.message();
+  EXPECT_EQ(report.message().rfind("device: ", 0), 0U) << report.message();
 }
 
 }  // namespace

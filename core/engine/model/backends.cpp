@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <fmt/core.h>
 
@@ -40,6 +41,14 @@ std::vector<std::string> candidate_paths(const std::string& file) {
   return paths;
 }
 
+// Returns the reason of a missing plug-in library, with the packages that contain it (docs/packages.md).
+std::string not_installed(const std::string& name, const std::string& file) {
+  return fmt::format(
+      "{} is not installed; it is in the package libquire*-{} of Debian and quire-{} of RPM, or set "
+      "QUIRE_BACKEND_DIR to its folder",
+      file, name, name);
+}
+
 BackendReport open_plugin(const std::string& name, const std::string& file) {
   BackendReport report;
   report.name = name;
@@ -47,10 +56,14 @@ BackendReport open_plugin(const std::string& name, const std::string& file) {
   for (const std::string& path : candidate_paths(file)) {
     library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library != nullptr) break;
-    // Keep the first reason: the later paths are fallbacks.
-    if (const char* reason = ::dlerror(); report.why.empty() && reason != nullptr) report.why = reason;
+    // Keep the first reason of a file that exists: the later paths are fallbacks.
+    const char* const reason = ::dlerror();
+    if (report.why.empty() && reason != nullptr && ::access(path.c_str(), F_OK) == 0) report.why = reason;
   }
-  if (library == nullptr) return report;
+  if (library == nullptr) {
+    if (report.why.empty()) report.why = not_installed(name, file);
+    return report;
+  }
   report.why.clear();
 
   const auto entry = reinterpret_cast<kernels::BackendEntry>(::dlsym(library, kEntryName));

@@ -34,10 +34,13 @@ DeviceRegistry::DeviceRegistry(const std::vector<BackendReport>& reports, std::s
 
 size_t DeviceRegistry::find(std::string_view name) const {
   const std::string first = std::string(name) + ":0";
+  const std::string_view backend = name.substr(0, name.find(':'));
   for (size_t i = 0; i < devices_.size(); ++i) {
-    if (devices_[i].name != name && devices_[i].name != first) continue;
+    // A backend without a device has one entry, whose name has no number.
+    const bool is_refused = devices_[i].name == backend && !devices_[i].refusal.empty();
+    if (devices_[i].name != name && devices_[i].name != first && !is_refused) continue;
     if (devices_[i].refusal.empty()) return i;
-    throw Error(ErrorCode::unsupported, "device: {} cannot be used: {}", name, devices_[i].refusal)
+    throw Error(ErrorCode::unsupported, "device: {} cannot be used: {}", printable(name), devices_[i].refusal)
         .at("device");
   }
   std::string known;

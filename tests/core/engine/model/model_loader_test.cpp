@@ -1,10 +1,14 @@
 // Devices by name, plans of a load, and loads that are refused.
 #include "core/engine/model/model_loader.h"
 
+#include <cstdlib>
+#include <optional>
+
 #include "kernels/interface/kernel_table.h"
 #include "tests/core/engine/requests/request_fixture.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/job_tokens.h"
+#include "tests/support/temp_directory.h"
 
 namespace quire::testing {
 namespace {
@@ -34,9 +38,48 @@ TEST(Devices, AreFoundByShortAndFullNames) {
   EXPECT_EQ(devices.budget_name(kPinnedMemory), kPinnedMemory);
   EXPECT_EQ(devices.backends().size(), 2U);
   devices.check_default_devices();
-  expect_error(ErrorCode::unsupported, {"rocm", "no driver"}, [&] { devices.full_name("rocm"); });
+  for (const char* const name : {"rocm", "rocm:0", "rocm:7"}) {
+    expect_error(ErrorCode::unsupported, {name, "no driver"}, [&] { devices.full_name(name); });
+  }
+  for (const char* const name : {"cuda:2", "cpu:1", "rocm2:0", ":0"}) {
+    expect_error(ErrorCode::not_found, {"use one of"}, [&] { devices.full_name(name); });
+  }
   expect_error(ErrorCode::not_found, {"\"tpu\"", "cpu, cuda:0, cuda:1, rocm"},
                [&] { devices.full_name("tpu"); });
+}
+
+// Looks for backends, first in a folder of the test.
+std::vector<BackendReport> find_backends_in(const std::string& folder) {
+  constexpr const char* kVariable = "QUIRE_BACKEND_DIR";
+  const char* const before = getenv(kVariable);
+  const std::optional<std::string> kept =
+      before == nullptr ? std::nullopt : std::optional<std::string>(before);
+  setenv(kVariable, folder.c_str(), 1);
+  std::vector<BackendReport> reports = find_backends();
+  if (kept) {
+    setenv(kVariable, kept->c_str(), 1);
+  } else {
+    unsetenv(kVariable);
+  }
+  return reports;
+}
+
+TEST(Devices, AMissingBackendNamesItsPackage) {
+  const TempDirectory empty;
+  const std::vector<BackendReport> reports = find_backends_in(empty.path());
+  ASSERT_EQ(reports.size(), 2U);
+  if (reports[1].backend != nullptr) GTEST_SKIP() << "the CUDA backend is beside the library or the test";
+  EXPECT_NE(reports[1].why.find("quire-cuda of RPM"), std::string::npos) << reports[1].why;
+  EXPECT_EQ(reports[1].why.find('\n'), std::string::npos) << reports[1].why;
+}
+
+TEST(Devices, ABrokenBackendGivesTheReasonOfTheLoader) {
+  const TempDirectory broken;
+  broken.write("libquire_cuda.so", "no library");
+  const std::vector<BackendReport> reports = find_backends_in(broken.path());
+  ASSERT_EQ(reports.size(), 2U);
+  if (reports[1].backend != nullptr) GTEST_SKIP() << "the CUDA backend is beside the library or the test";
+  EXPECT_NE(reports[1].why.find(broken.path()), std::string::npos) << reports[1].why;
 }
 
 TEST(Devices, AreOpenedOnce) {
