@@ -47,7 +47,7 @@ function(quire_install_dev component libdir extra)
   set(headers "${PROJECT_SOURCE_DIR}/capi/include")
   install(FILES "${headers}/quire_dynamic.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT ${component} ${extra})
   install(DIRECTORY "${headers}/quire" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT ${component} ${extra}
-    FILES_MATCHING PATTERN "*.h")
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 endfunction()
 
 # Installs the command and the embedded model, which the command runs if no model is given. Debian has another folder
