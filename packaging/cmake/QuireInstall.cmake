@@ -44,6 +44,7 @@ function(quire_install_dev component libdir extra)
   configure_file(quire.pc.in "${written}/quire.pc" @ONLY)
   install(FILES "${written}/quire.pc" DESTINATION "${libdir}/pkgconfig" COMPONENT ${component} ${extra})
 
+  install(DIRECTORY "${QUIRE_FUNCTIONS_DIR}/man3" DESTINATION "${CMAKE_INSTALL_MANDIR}" COMPONENT ${component} ${extra})
   set(headers "${PROJECT_SOURCE_DIR}/capi/include")
   install(FILES "${headers}/quire_dynamic.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT ${component} ${extra})
   install(DIRECTORY "${headers}/quire" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT ${component} ${extra}
@@ -95,6 +96,8 @@ function(quire_install prefix libdir names)
     quire_install_cli("${prefix}" "${extra}")
   endif()
   quire_install_dev(${prefix}dev "${libdir}" "${extra}")
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/examples/c" "${PROJECT_SOURCE_DIR}/docs/examples/cpp"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${${names}_dev}/examples" COMPONENT ${prefix}dev ${extra})
   if(TARGET quire_cuda)
     # Install it next to the library, which opens it at run time if there is a driver.
     install(TARGETS quire_cuda LIBRARY DESTINATION "${libdir}" COMPONENT ${prefix}cuda ${extra})

@@ -19,12 +19,12 @@ set(CPACK_QUIRE_VERSION "${PROJECT_VERSION}")
 
 set(titles_runtime "shared library")
 set(titles_cli "command and a small model for it")
-set(titles_dev "headers, and files for CMake and pkg-config")
+set(titles_dev "headers, manual pages, examples, and files for CMake and pkg-config")
 set(titles_cuda "CUDA backend")
 set(titles_server "server with common HTTP interfaces")
 set(texts_runtime "The engine as a shared library with a C interface.")
 set(texts_cli "The quire command, which generates, chats, scores and inspects, and a small\nmodel for it.")
-set(texts_dev "The headers of libquire, and the files with which CMake and pkg-config find it.")
+set(texts_dev "The headers of libquire with manual pages and examples, and the files with which\nCMake and pkg-config find it.")
 set(texts_cuda "The backend that the library opens if there is an NVIDIA driver.")
 set(texts_server "quire-server serves the HTTP interfaces of OpenAI and Anthropic with models\non this machine.")
 set(sections_runtime libs)
@@ -60,7 +60,7 @@ set(CPACK_RPM_SPEC_MORE_DEFINE "%define _buildhost localhost
 %define _build_id_links none
 %define __os_install_post %{nil}")
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/lib/systemd /usr/lib/systemd/system /usr/share/man
-  /usr/share/man/man1 /usr/share/doc /usr/include /usr/share/bash-completion
+  /usr/share/man/man1 /usr/share/man/man3 /usr/share/doc /usr/include /usr/share/bash-completion
   /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/vendor-completions /usr/share/zsh/site-functions
   /usr/share/fish /usr/share/fish/vendor_completions.d)
 

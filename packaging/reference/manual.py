@@ -1,29 +1,29 @@
 """The manual page, in the man macros."""
 
 
-def _escaped(text):
+def escaped(text):
     """Escapes text for roff: a hyphen is a minus, and no line begins with a command."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
 
 def _option(option):
-    names = ", ".join(f"\\fB{_escaped(name)}\\fR" for name in option.names)
-    value = f" \\fI{_escaped(option.shown_value)}\\fR" if option.shown_value else ""
-    return [".TP", names + value, _escaped(option.text)]
+    names = ", ".join(f"\\fB{escaped(name)}\\fR" for name in option.names)
+    value = f" \\fI{escaped(option.shown_value)}\\fR" if option.shown_value else ""
+    return [".TP", names + value, escaped(option.text)]
 
 
 def _command(page):
-    lines = [f".SS quire {page.name}", _escaped(page.summary) + "."]
+    lines = [f".SS quire {page.name}", escaped(page.summary) + "."]
     section = "Options"
     for option in page.options:
         if option.section != section:
             section = option.section
-            lines += [".PP", f"{_escaped(section)}:"]
+            lines += [".PP", f"{escaped(section)}:"]
         lines += _option(option)
     examples = [line.strip() for line in page.sections.get("Examples", []) if line.strip()]
     if examples:
-        lines += [".PP", "Examples:", ".PP", ".nf", ".RS", *map(_escaped, examples), ".RE", ".fi"]
+        lines += [".PP", "Examples:", ".PP", ".nf", ".RS", *map(escaped, examples), ".RE", ".fi"]
     return lines
 
 
@@ -33,15 +33,15 @@ def _pairs(lines):
     for line in lines:
         name, _, words = line.strip().partition("  ")
         if line.startswith("  ") and words:
-            found += [".TP", f"\\fB{_escaped(name)}\\fR", _escaped(words.strip())]
+            found += [".TP", f"\\fB{escaped(name)}\\fR", escaped(words.strip())]
         elif line.strip():
-            found += [".PP", _escaped(line.strip())]
+            found += [".PP", escaped(line.strip())]
     return found
 
 
 def page(command, pages, version):
     lines = [f'.TH QUIRE 1 "" "Quire {version}" "User Commands"', ".SH NAME",
-             f"quire \\- {_escaped(command.summary[0].lower() + command.summary[1:].rstrip('.'))}", ".SH SYNOPSIS",
+             f"quire \\- {escaped(command.summary[0].lower() + command.summary[1:].rstrip('.'))}", ".SH SYNOPSIS",
              ".B quire", "[\\fIOPTIONS\\fR] \\fISUBCOMMAND\\fR [\\fIARGUMENTS\\fR]", ".SH OPTIONS"]
     for option in command.options:
         lines += _option(option)

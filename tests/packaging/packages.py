@@ -4,6 +4,7 @@ built only from them. Each subcommand is one test. A test that cannot run exits 
 import argparse
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import zipfile
 from xml.etree import ElementTree
 
 import bare_root
+import examples
 from shell import HERE, ROOT, environment, fresh_folder, require, run, skip
 
 STORY = ROOT / "tests/bindings"
@@ -117,6 +119,23 @@ def archive(options):
         require(f"It contains {part} (" in notices, f"the notices do not name {part}")
 
 
+def check_function_pages(folder, headers):
+    """Checks that each function has a page, that each page has text, and that man reads all of them without a warning."""
+    declared = {name for path in headers.glob("*.h") for name in
+                re.findall(r"QUIRE_API [^;(]*?\b(quire_\w+)\(", path.read_text(encoding="utf-8"))}
+    missing = [name for name in declared if not (folder / f"{name}.3").exists()]
+    require(len(declared) > 300 and not missing, f"of {len(declared)} functions these have no manual page: {missing[:8]}")
+    for path in sorted(folder.glob("*.3")):
+        text = path.read_text(encoding="utf-8")
+        leads = re.fullmatch(r"\.so man3/(quire_\w+\.3)\n", text)
+        require(leads is None or f".SS {path.stem}\n" in (folder / leads[1]).read_text(encoding="utf-8"),
+                f"{path} leads to a page without the function")
+        if leads is None and shutil.which("man"):
+            warned = subprocess.run(["man", "--warnings", "-l", str(path)], text=True, capture_output=True,
+                                    env=environment(LC_ALL="C.UTF-8", MANPAGER="cat"))
+            require(not warned.stderr.strip() and len(warned.stdout) > 400, f"man reads {path} so: {warned.stderr}")
+
+
 def reference(options):
     """Checks that every subcommand is in the manual page and in each completion, which the installed shells can read."""
     share = options.root / "share"
@@ -134,6 +153,7 @@ def reference(options):
     warned = subprocess.run(["man", "--warnings", "-l", str(places["man"])], text=True, capture_output=True,
                             env=environment(LC_ALL="C.UTF-8", MANPAGER="cat")) if shutil.which("man") else None
     require(warned is None or not warned.stderr.strip(), f"man warns: {warned and warned.stderr}")
+    check_function_pages(share / "man/man3", options.root / "include/quire")
     offered = run("bash", "-c", f"source {places['bash']}; COMP_WORDS=(quire gen); COMP_CWORD=1; _quire; "
                   "echo ${COMPREPLY[@]}; COMP_WORDS=(quire generate --activation-dtype ''); COMP_CWORD=3; _quire; "
                   "echo ${COMPREPLY[@]}")
@@ -309,6 +329,18 @@ def go_client(options):
         run("go", "test", "-count=1", ".", cwd=folder, env=variables)
 
 
+def c_examples(options):
+    examples.native(options, "c", "c")
+
+
+def cpp_examples(options):
+    examples.native(options, "cpp", "cpp")
+
+
+def go_examples(options):
+    examples.go(options, only(options, "quire/@v/v*.info").stem, library_dir(options.work / "deb_root/usr"))
+
+
 def generate(command, options):
     """Returns the text that the packaged command generates with the packaged model."""
     prompt = options.prompt.read_text(encoding="utf-8")
@@ -402,7 +434,7 @@ def rpm_bare_root(options):
 
 
 TESTS = {function.__name__: function for function in
-         (dist, archive, limits, reproducible, reference, api_reference, cmake_client, pkg_config_client, readme_client, dlopen_client, java_client,
+         (dist, archive, limits, reproducible, reference, api_reference, cmake_client, c_examples, cpp_examples, go_examples, pkg_config_client, readme_client, dlopen_client, java_client,
           adapters, csharp_client, go_client, command, deb, deb_bare_root, rpm_bare_root)}
 
 
