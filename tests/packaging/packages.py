@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import bare_root
 import examples
+import go_site
 from shell import HERE, ROOT, environment, fresh_folder, require, run, skip
 
 STORY = ROOT / "tests/bindings"
@@ -341,6 +342,23 @@ def go_examples(options):
     examples.go(options, only(options, "quire/@v/v*.info").stem, library_dir(options.work / "deb_root/usr"))
 
 
+def go_site_client(options):
+    """Resolves the modules by their paths alone, from a web server that has only the files of the distribution."""
+    if not shutil.which("openssl"):
+        skip("openssl is not installed")
+    version = only(options, "quire/@v/v*.info").stem
+    folder = fresh_folder(options.work / "go_site_client")
+    (folder / "go.mod").write_text("module example.org/site\n\ngo 1.19\n", encoding="utf-8")
+    with go_site.served(options.dist / "go", options.work / "go_site") as found:
+        variables = environment(GOPROXY="direct", GONOSUMDB="quire.dev", GOFLAGS="-mod=mod -modcacherw", GOTOOLCHAIN="local",
+                                GOMODCACHE=str(folder / "modules"), GOCACHE=str(options.build / "go"), **found)
+        for module in ("quire.dev/quire", "quire.dev/quire/purego"):
+            shown = run("go", "list", "-m", "-versions", module, cwd=folder, env=variables)
+            require(shown.split() == [module, version], f"{module} resolves to {shown!r}")
+        run("go", "mod", "download", f"quire.dev/quire@{version}", cwd=folder, env=variables)
+        require((folder / f"modules/quire.dev/quire@{version}/quire.go").exists(), "the module has no sources")
+
+
 def generate(command, options):
     """Returns the text that the packaged command generates with the packaged model."""
     prompt = options.prompt.read_text(encoding="utf-8")
@@ -434,7 +452,7 @@ def rpm_bare_root(options):
 
 
 TESTS = {function.__name__: function for function in
-         (dist, archive, limits, reproducible, reference, api_reference, cmake_client, c_examples, cpp_examples, go_examples, pkg_config_client, readme_client, dlopen_client, java_client,
+         (dist, archive, limits, reproducible, reference, api_reference, cmake_client, c_examples, cpp_examples, go_examples, go_site_client, pkg_config_client, readme_client, dlopen_client, java_client,
           adapters, csharp_client, go_client, command, deb, deb_bare_root, rpm_bare_root)}
 
 
