@@ -31,8 +31,9 @@ type bucket struct {
 
 // permit allows one request to run until release.
 type permit struct {
-	of  *admission
-	key Key
+	of      *admission
+	key     Key
+	holders int // beside the request itself
 }
 
 func newAdmission(config *Config) *admission {
@@ -115,7 +116,7 @@ func (a *admission) enter(key Key) (*permit, *Failure) {
 	b.requests--
 	b.running++
 	a.running++
-	return &permit{a, key}, nil
+	return &permit{of: a, key: key}, nil
 }
 
 // missing returns the time until a bucket that fills at perMinute holds `need`; 0 if there is no limit.
@@ -155,9 +156,20 @@ func (p *permit) spend(usage Usage) {
 	p.of.bucketOf(p.key).tokens -= float64(usage.Prompt - usage.Cached + usage.New)
 }
 
+// retain makes one more release necessary.
+func (p *permit) retain() {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.holders++
+}
+
 func (p *permit) release() {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
+	if p.holders > 0 {
+		p.holders--
+		return
+	}
 	p.of.bucketOf(p.key).running--
 	p.of.running--
 }

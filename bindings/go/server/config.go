@@ -84,7 +84,9 @@ type Limits struct {
 	MaxBodyBytes     int64 `json:"max_body_bytes"`    // 16 MiB
 	MaxBodiesBytes   int64 `json:"max_bodies_bytes"`  // of all running requests, 256 MiB
 	MaxQueue         int   `json:"max_queue"`         // waiting or running requests, 1024
-	MaxStored        int   `json:"max_stored"`        // responses stored for previous_response_id, 1024
+	MaxStored        int   `json:"max_stored"`        // stored responses and conversations, 1024
+	MaxStoredBytes   int64 `json:"max_stored_bytes"`  // that they take together, 128 MiB
+	StoredSeconds    int   `json:"stored_seconds"`    // since their last change, a day
 	RequestSeconds   int   `json:"request_seconds"`   // 600
 	HeartbeatSeconds int   `json:"heartbeat_seconds"` // interval for silent streams, 15
 	DrainSeconds     int   `json:"drain_seconds"`     // after SIGTERM, 60
@@ -108,6 +110,10 @@ func (l *Limits) applyDefaults() {
 	}
 	set(&l.MaxQueue, 1024)
 	set(&l.MaxStored, 1024)
+	set(&l.StoredSeconds, 86400)
+	if l.MaxStoredBytes == 0 {
+		l.MaxStoredBytes = 128 << 20
+	}
 	set(&l.RequestSeconds, 600)
 	set(&l.HeartbeatSeconds, 15)
 	set(&l.DrainSeconds, 60)

@@ -15,44 +15,26 @@ type chatMessage struct {
 	Name       string      `json:"name,omitempty"`
 }
 
-// inputItem is any item of `input`: a message, a call, its output, or reasoning.
-type inputItem struct {
-	Type      string          `json:"type"`
-	Role      string          `json:"role"`
-	Content   json.RawMessage `json:"content"`
-	CallID    string          `json:"call_id"`
-	Name      string          `json:"name"`
-	Arguments string          `json:"arguments"`
-	Output    json.RawMessage `json:"output"`
-}
-
-// messagesOfInput converts items to messages. The template decides whether reasoning of earlier turns is
-// kept.
-func messagesOfInput(input json.RawMessage) ([]chatMessage, error) {
-	var text string
-	if json.Unmarshal(input, &text) == nil {
-		return []chatMessage{{Role: "user", Content: text}}, nil
-	}
-	var items []inputItem
-	if err := json.Unmarshal(input, &items); err != nil {
-		return nil, invalid("input", "input must be a text or a list of items: %v", err)
-	}
+// messagesOfItems converts items to messages. The template decides whether reasoning of earlier turns is kept.
+func messagesOfItems(items []item) ([]chatMessage, error) {
 	var messages []chatMessage
-	for i, item := range items {
-		switch item.Type {
-		case "", "message":
-			messages = append(messages, chatMessage{Role: item.Role, Content: contentOf(item.Content)})
+	for i := range items {
+		var fields itemFields
+		if err := json.Unmarshal(items[i].text, &fields); err != nil {
+			return nil, err
+		}
+		switch fields.Type {
+		case "message":
+			messages = append(messages, chatMessage{Role: fields.Role, Content: contentOf(fields.Content)})
 		case "function_call":
-			messages = appendCall(messages, toolCall{ID: item.CallID, Type: "function",
-				Function: functionBody{item.Name, item.Arguments}})
+			messages = appendCall(messages, toolCall{ID: fields.CallID, Type: "function",
+				Function: functionBody{fields.Name, fields.Arguments}})
 		case "function_call_output":
-			messages = append(messages, chatMessage{Role: "tool", ToolCallID: item.CallID, Content: contentOf(item.Output)})
+			messages = append(messages, chatMessage{Role: "tool", ToolCallID: fields.CallID, Content: contentOf(fields.Output)})
 		case "reasoning":
-			if reasoning := joinedText(item.Content); reasoning != "" {
+			if reasoning := joinedText(fields.Content); reasoning != "" {
 				messages = append(messages, chatMessage{Role: "assistant", Reasoning: reasoning})
 			}
-		default:
-			return nil, invalid("input", "input[%d] is of the type %q, which is not supported", i, item.Type)
 		}
 	}
 	return joined(messages), nil
@@ -83,11 +65,22 @@ func joined(messages []chatMessage) []chatMessage {
 	return out
 }
 
-// contentOf returns a content as it is: the library gives it the form that the template needs. The result is
-// empty if there is none.
+// contentOf returns a content of one text as that text, and any other as it is: the library gives it the form
+// that the template needs. The result is empty if there is none.
 func contentOf(content json.RawMessage) interface{} {
 	if isAbsent(content) {
 		return ""
+	}
+	var parts []struct {
+		Text *string `json:"text"`
+	}
+	if json.Unmarshal(content, &parts) == nil {
+		switch {
+		case len(parts) == 0:
+			return ""
+		case len(parts) == 1 && parts[0].Text != nil:
+			return *parts[0].Text
+		}
 	}
 	return content
 }
@@ -105,52 +98,124 @@ func joinedText(content json.RawMessage) string {
 	return out.String()
 }
 
-// chatTools converts the flat tools of this interface to those of chat completions. Tools that the server
-// would have to run are refused.
-func chatTools(tools json.RawMessage) (json.RawMessage, error) {
+// responsesTool is a function in the flat form of this interface.
+type responsesTool struct {
+	Type           string          `json:"type"`
+	Name           string          `json:"name"`
+	Description    json.RawMessage `json:"description"`
+	Parameters     json.RawMessage `json:"parameters"`
+	Strict         json.RawMessage `json:"strict"`
+	AllowedCallers []string        `json:"allowed_callers"`
+}
+
+// chatTool is a tool in the form of chat completions.
+func (t *responsesTool) chatTool() map[string]interface{} {
+	function := map[string]interface{}{"name": t.Name}
+	for field, value := range map[string]json.RawMessage{"description": t.Description, "parameters": t.Parameters,
+		"strict": t.Strict} {
+		if !isAbsent(value) {
+			function[field] = value
+		}
+	}
+	return map[string]interface{}{"type": "function", "function": function}
+}
+
+// toolsOf reads tools. Tools that the server would have to run are refused.
+func toolsOf(tools json.RawMessage) ([]responsesTool, error) {
 	if isAbsent(tools) {
 		return nil, nil
 	}
-	var list []map[string]json.RawMessage
+	var list []responsesTool
 	if json.Unmarshal(tools, &list) != nil {
-		return nil, invalid("tools", "tools must be a list")
+		return nil, invalid("tools", "tools must be a list of functions")
 	}
-	out := []map[string]interface{}{}
 	for i, tool := range list {
-		var kind string
-		_ = json.Unmarshal(tool["type"], &kind)
-		if kind != "function" {
-			return nil, invalid("tools", "tools[%d] is of the type %q; only functions are supported", i, kind)
+		if tool.Type != "function" {
+			return nil, invalid("tools", "tools[%d] is of the type %q; only functions are supported", i, tool.Type)
 		}
-		function := map[string]json.RawMessage{}
-		for _, field := range []string{"name", "description", "parameters", "strict"} {
-			if value, has := tool[field]; has && !isAbsent(value) {
-				function[field] = value
-			}
+		if tool.AllowedCallers != nil && !isListed("direct", tool.AllowedCallers) {
+			return nil, invalid("tools", "tools[%d].allowed_callers must contain direct: only the model calls tools", i)
 		}
-		out = append(out, map[string]interface{}{"type": "function", "function": function})
 	}
-	if len(out) == 0 {
-		return nil, nil
-	}
-	text, err := json.Marshal(out)
-	return text, err
+	return list, nil
 }
 
-// chatFormat converts text.format to response_format.
-func chatFormat(format json.RawMessage) json.RawMessage {
-	if isAbsent(format) {
-		return nil
+func isListed(text string, list []string) bool {
+	for _, each := range list {
+		if each == text {
+			return true
+		}
 	}
-	var flat struct {
-		Type string `json:"type"`
+	return false
+}
+
+// responsesChoice holds the tools that an answer may call, and how.
+type responsesChoice struct {
+	tools  []responsesTool
+	choice json.RawMessage // in the form of chat completions
+}
+
+// choiceOf applies tool_choice to the tools. Only allowed_tools removes tools: the others are in the prompt of
+// no answer that may not call them.
+func choiceOf(tools []responsesTool, choice json.RawMessage) (responsesChoice, error) {
+	out := responsesChoice{tools, choice}
+	var fields struct {
+		Type  string `json:"type"`
+		Name  string `json:"name"`
+		Mode  string `json:"mode"`
+		Tools []struct {
+			Type string `json:"type"`
+			Name string `json:"name"`
+		} `json:"tools"`
 	}
-	if json.Unmarshal(format, &flat) != nil || flat.Type == "text" {
-		return nil
+	if isAbsent(choice) || json.Unmarshal(choice, &fields) != nil {
+		return out, nil // words are checked with those of chat completions
 	}
-	if flat.Type != "json_schema" {
-		return format
+	switch fields.Type {
+	case "function":
+		if find(tools, fields.Name) == nil {
+			return out, invalid("tool_choice", "tool_choice names the function %q, which is not among the tools", fields.Name)
+		}
+		out.choice, _ = json.Marshal(map[string]interface{}{"type": "function",
+			"function": map[string]string{"name": fields.Name}})
+	case "allowed_tools":
+		if fields.Mode != "auto" && fields.Mode != "required" {
+			return out, invalid("tool_choice", "tool_choice.mode must be auto or required, not %q", fields.Mode)
+		}
+		out.choice, _ = json.Marshal(fields.Mode)
+		out.tools = nil
+		for i, allowed := range fields.Tools {
+			tool := find(tools, allowed.Name)
+			if allowed.Type != "function" || tool == nil {
+				return out, invalid("tool_choice", "tool_choice.tools[%d] is no function among the tools", i)
+			}
+			if find(out.tools, allowed.Name) == nil {
+				out.tools = append(out.tools, *tool)
+			}
+		}
+	default:
+		return out, invalid("tool_choice", "tool_choice.type must be function or allowed_tools, not %q", fields.Type)
 	}
-	text, _ := json.Marshal(map[string]interface{}{"type": "json_schema", "json_schema": json.RawMessage(format)})
-	return text
+	return out, nil
+}
+
+func find(tools []responsesTool, name string) *responsesTool {
+	for i := range tools {
+		if tools[i].Name == name {
+			return &tools[i]
+		}
+	}
+	return nil
+}
+
+// chatTools returns the tools in the form of chat completions; nil if there are none.
+func (c *responsesChoice) chatTools() (json.RawMessage, error) {
+	if len(c.tools) == 0 {
+		return nil, nil
+	}
+	out := make([]map[string]interface{}, len(c.tools))
+	for i := range c.tools {
+		out[i] = c.tools[i].chatTool()
+	}
+	return json.Marshal(out)
 }

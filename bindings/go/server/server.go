@@ -20,7 +20,7 @@ type Server struct {
 	config    atomic.Pointer[Config]
 	admission *admission
 	shares    routeShares // of routes
-	stored    *responseStore
+	stored    *store
 	counters  counters
 	log       *Logger
 	tracer    Tracer // nil if there is none
@@ -31,7 +31,7 @@ type Server struct {
 
 // New creates a server for the models of an engine. The configuration must have been checked.
 func New(engine Engine, config *Config, log *Logger) *Server {
-	s := &Server{engine: engine, admission: newAdmission(config), stored: newResponseStore(config.Limits.MaxStored),
+	s := &Server{engine: engine, admission: newAdmission(config), stored: newStore(&config.Limits),
 		log: log, mux: http.NewServeMux(), started: time.Now()}
 	s.config.Store(config)
 	s.routes()
@@ -43,7 +43,7 @@ func (s *Server) Configure(config *Config) {
 	s.config.Store(config)
 	s.shares.reset()
 	s.admission.configure(config)
-	s.stored.resize(config.Limits.MaxStored)
+	s.stored.configure(&config.Limits)
 }
 
 // Drain refuses new requests and waits until none is running, or ctx ends.
@@ -172,7 +172,10 @@ func (s *Server) routes() {
 	s.post("/v1/completions/render", s.renderCompletions)
 	s.post("/v1/embeddings", s.embeddings)
 	s.post("/v1/responses", s.createResponse)
-	s.mux.HandleFunc("/v1/responses/", s.storedResponse)
+	s.post("/v1/responses/input_tokens", s.countInputTokens)
+	s.mux.HandleFunc("/v1/responses/", s.storedResponses)
+	s.post("/v1/conversations", s.createConversation)
+	s.mux.HandleFunc("/v1/conversations/", s.conversations)
 	s.post("/v1/messages", s.messages)
 	s.post("/v1/messages/count_tokens", s.countTokens)
 	s.post("/v1/tokenize", s.tokenize)

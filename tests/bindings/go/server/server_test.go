@@ -42,6 +42,9 @@ func start(t *testing.T, change func(*server.Config)) *fixture {
 	f.Server = httptest.NewServer(f.server)
 	t.Cleanup(func() {
 		f.Close()
+		for i := 0; i < 200 && f.engine.Models_.Load() != 0; i++ { // background responses end by themselves
+			time.Sleep(10 * time.Millisecond)
+		}
 		if open := f.engine.Open_.Load(); open != 0 {
 			t.Errorf("%d streams are left open", open)
 		}

@@ -47,7 +47,8 @@ type model struct {
 }
 
 // Submit answers as the message scripts it: "say TEXT", "think A|B" (reasoning and answer), "call NAME
-// ARGUMENTS", "fail", "wait" (for ever). Any other message is echoed word by word.
+// ARGUMENTS", "fail", "wait" (for ever), "fill TEXT" (the end of the context). Any other message is echoed word by
+// word, up to a stop text.
 func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, error) {
 	m.engine.mu.Lock()
 	m.engine.last = g
@@ -81,8 +82,11 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 	case "wait":
 		s.words(server.PieceText, "waiting")
 		s.waits = true
+	case "fill":
+		s.words(server.PieceText, rest)
+		s.result.Finish = server.FinishLength
 	default:
-		s.words(server.PieceText, text)
+		s.words(server.PieceText, s.untilStop(text, g.StopTexts))
 	}
 	if g.MaxNewTokens > 0 && len(s.pieces) > g.MaxNewTokens {
 		s.pieces = s.pieces[:g.MaxNewTokens]
@@ -136,8 +140,21 @@ func (m *model) Detokenize(tokens []int32) (string, error) {
 	return text.String(), nil
 }
 
+// PromptTokens returns a token for each byte of the texts and of the tools.
 func (m *model) PromptTokens(g *server.Generation) ([]int32, error) {
-	return make([]int32, len(lastText(g))), nil
+	var messages []struct {
+		Content interface{} `json:"content"`
+	}
+	_ = json.Unmarshal(g.Messages, &messages)
+	num := len(g.Text)
+	for _, message := range messages {
+		text, _ := message.Content.(string)
+		num += len(text)
+	}
+	if g.ToolChoice != "none" {
+		num += len(g.Tools)
+	}
+	return make([]int32, num), nil
 }
 
 func (m *model) PromptChanges(*server.Generation) (json.RawMessage, error) {
@@ -157,6 +174,17 @@ type stream struct {
 	waits  bool
 	stop   chan struct{}
 	once   sync.Once
+}
+
+// untilStop returns the text up to a stop text.
+func (s *stream) untilStop(text string, stops []string) string {
+	for _, stop := range stops {
+		if before, _, found := strings.Cut(text, stop); found {
+			s.result.StopText = stop
+			return before
+		}
+	}
+	return text
 }
 
 func (s *stream) words(kind server.PieceKind, text string) {
