@@ -2,128 +2,96 @@ package server
 
 import (
 	"encoding/json"
-	"strings"
+	"fmt"
 )
 
-// messagesRequest is the body of Anthropic's /v1/messages.
+// messagesRequest is the body of Anthropic's /v1/messages and /v1/messages/count_tokens.
 type messagesRequest struct {
-	Model         string             `json:"model"`
-	MaxTokens     *int               `json:"max_tokens"`
-	Messages      []anthropicMessage `json:"messages"`
-	System        json.RawMessage    `json:"system"`
-	StopSequences []string           `json:"stop_sequences"`
-	Stream        bool               `json:"stream"`
-	Temperature   *float64           `json:"temperature"`
-	TopP          *float64           `json:"top_p"`
-	TopK          *int               `json:"top_k"`
-	Tools         []anthropicTool    `json:"tools"`
-	ToolChoice    *struct {
-		Type            string `json:"type"`
-		Name            string `json:"name"`
-		DisableParallel bool   `json:"disable_parallel_tool_use"`
-	} `json:"tool_choice"`
-	Thinking *struct {
-		Type         string `json:"type"`
-		BudgetTokens *int   `json:"budget_tokens"`
-	} `json:"thinking"`
-}
-
-type anthropicMessage struct {
-	Role    string          `json:"role"`
-	Content json.RawMessage `json:"content"`
+	Model             string             `json:"model"`
+	MaxTokens         *int               `json:"max_tokens"`
+	Messages          []anthropicMessage `json:"messages"`
+	System            json.RawMessage    `json:"system"`
+	StopSequences     []string           `json:"stop_sequences"`
+	Stream            bool               `json:"stream"`
+	Temperature       *float64           `json:"temperature"`
+	TopP              *float64           `json:"top_p"`
+	TopK              *int               `json:"top_k"`
+	Tools             []anthropicTool    `json:"tools"`
+	ToolChoice        *anthropicChoice   `json:"tool_choice"`
+	Thinking          *thinkingOptions   `json:"thinking"`
+	OutputConfig      *outputConfig      `json:"output_config"`
+	OutputFormat      json.RawMessage    `json:"output_format"` // older place of output_config.format
+	ContextManagement *struct {
+		Edits []struct {
+			Type string `json:"type"`
+		} `json:"edits"`
+	} `json:"context_management"`
 }
 
 type anthropicTool struct {
-	Type        string          `json:"type"`
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	InputSchema json.RawMessage `json:"input_schema"`
+	Type           string          `json:"type"`
+	Name           string          `json:"name"`
+	Description    string          `json:"description"`
+	InputSchema    json.RawMessage `json:"input_schema"`
+	Strict         bool            `json:"strict"`
+	AllowedCallers []string        `json:"allowed_callers"`
 }
 
-type contentBlock struct {
-	Type      string          `json:"type"`
-	Text      string          `json:"text"`
-	Thinking  string          `json:"thinking"`
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Input     json.RawMessage `json:"input"`
-	ToolUseID string          `json:"tool_use_id"`
-	Content   json.RawMessage `json:"content"`
+type anthropicChoice struct {
+	Type            string `json:"type"`
+	Name            string `json:"name"`
+	DisableParallel bool   `json:"disable_parallel_tool_use"`
 }
 
-// blocksOf returns the blocks of a message's content; a text is one block.
-func blocksOf(content json.RawMessage) ([]contentBlock, error) {
-	var text string
-	if json.Unmarshal(content, &text) == nil {
-		return []contentBlock{{Type: "text", Text: text}}, nil
-	}
-	var blocks []contentBlock
-	if err := json.Unmarshal(content, &blocks); err != nil {
-		return nil, invalid("messages", "the content of a message must be a text or a list of blocks")
-	}
-	return blocks, nil
+type thinkingOptions struct {
+	Type         string  `json:"type"`
+	BudgetTokens *int    `json:"budget_tokens"`
+	Display      *string `json:"display"`
 }
 
-func textOfBlocks(content json.RawMessage) (string, error) {
-	if isAbsent(content) {
-		return "", nil
-	}
-	blocks, err := blocksOf(content)
-	if err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	for _, block := range blocks {
-		if block.Type != "text" {
-			return "", invalid("messages", "a block of the type %q is not supported here", block.Type)
-		}
-		out.WriteString(block.Text)
-	}
-	return out.String(), nil
+type outputConfig struct {
+	Effort *string         `json:"effort"`
+	Format json.RawMessage `json:"format"`
 }
 
-// chatMessages converts one message to messages of chat completions, in which tool results are separate
-// messages.
-func (m *anthropicMessage) chatMessages() ([]chatMessage, error) {
-	blocks, err := blocksOf(m.Content)
-	if err != nil {
-		return nil, err
-	}
-	message := chatMessage{Role: m.Role}
-	var out []chatMessage
-	var text strings.Builder
-	for _, block := range blocks {
-		switch block.Type {
-		case "text":
-			text.WriteString(block.Text)
-		case "thinking":
-			message.Reasoning += block.Thinking
-		case "redacted_thinking":
-		case "tool_use":
-			message.ToolCalls = append(message.ToolCalls, toolCall{ID: block.ID, Type: "function",
-				Function: functionBody{block.Name, string(block.Input)}})
-		case "tool_result":
-			result, err := textOfBlocks(block.Content)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, chatMessage{Role: "tool", ToolCallID: block.ToolUseID, Content: result})
-		default:
-			return nil, invalid("messages", "a block of the type %q is not supported; this model reads text", block.Type)
-		}
-	}
-	message.Content = text.String()
-	if text.Len() > 0 || len(message.ToolCalls) > 0 || message.Reasoning != "" || len(out) == 0 {
-		out = append(out, message)
-	}
-	return out, nil
+// Fields of the bodies of Anthropic's interface, those of the types as obeyed.
+var (
+	messagesFields = newBodyFields("", messagesRequest{}, otherFields{
+		"metadata": passedOver, "cache_control": passedOver, "service_tier": passedOver, "inference_geo": passedOver,
+		"speed": passedOver, "diagnostics": passedOver, "user_profile_id": passedOver, "workspace_id": passedOver,
+		"container":   "the server runs no code",
+		"mcp_servers": "the server connects to no others; give their tools as custom tools",
+	})
+	thinkingFields = newBodyFields("thinking.", thinkingOptions{}, nil)
+	outputFields   = newBodyFields("output_config.", outputConfig{}, nil)
+)
+
+// UnmarshalJSON refuses fields that would be ignored.
+func (r *messagesRequest) UnmarshalJSON(text []byte) error {
+	type plain messagesRequest
+	return messagesFields.decode(text, (*plain)(r))
 }
+
+// UnmarshalJSON refuses fields that would be ignored.
+func (o *thinkingOptions) UnmarshalJSON(text []byte) error {
+	type plain thinkingOptions
+	return thinkingFields.decode(text, (*plain)(o))
+}
+
+// UnmarshalJSON refuses fields that would be ignored.
+func (o *outputConfig) UnmarshalJSON(text []byte) error {
+	type plain outputConfig
+	return outputFields.decode(text, (*plain)(o))
+}
+
+// Names that the fields of chat completions have in this interface.
+var messagesNames = map[string]string{"response_format": "output_config.format", "stop": "stop_sequences"}
 
 func (r *messagesRequest) promptMessages() (json.RawMessage, error) {
 	if len(r.Messages) == 0 {
 		return nil, invalid("messages", "messages must be a list of at least one message")
 	}
-	system, err := textOfBlocks(r.System)
+	system, err := textOfBlocks("system", r.System)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +100,7 @@ func (r *messagesRequest) promptMessages() (json.RawMessage, error) {
 		messages = append(messages, chatMessage{Role: "system", Content: system})
 	}
 	for i := range r.Messages {
-		more, err := r.Messages[i].chatMessages()
+		more, err := r.Messages[i].chatMessages(fmt.Sprintf("messages[%d]", i))
 		if err != nil {
 			return nil, err
 		}
@@ -141,6 +109,7 @@ func (r *messagesRequest) promptMessages() (json.RawMessage, error) {
 	return json.Marshal(messages)
 }
 
+// chatTools returns the tools in the form of chat completions; nil if there are none.
 func (r *messagesRequest) chatTools() (json.RawMessage, error) {
 	if len(r.Tools) == 0 {
 		return nil, nil
@@ -150,9 +119,15 @@ func (r *messagesRequest) chatTools() (json.RawMessage, error) {
 		if tool.Type != "" && tool.Type != "custom" {
 			return nil, invalid("tools", "tools[%d] is of the type %q; only custom tools are supported", i, tool.Type)
 		}
+		if tool.AllowedCallers != nil && !isListed("direct", tool.AllowedCallers) {
+			return nil, invalid("tools", "tools[%d].allowed_callers must contain direct: only the model calls tools", i)
+		}
 		function := map[string]interface{}{"name": tool.Name, "parameters": tool.InputSchema}
 		if tool.Description != "" {
 			function["description"] = tool.Description
+		}
+		if tool.Strict {
+			function["strict"] = true
 		}
 		out = append(out, map[string]interface{}{"type": "function", "function": function})
 	}
@@ -176,36 +151,134 @@ func (r *messagesRequest) generation(c *call) (*Generation, error) {
 	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(nil), StopTexts: r.StopSequences, ParallelCalls: true}
 	g.Messages, g.Tools = messages, tools
 	g.ContinueFinal = r.Messages[len(r.Messages)-1].Role == "assistant"
-	if r.Thinking != nil {
-		g.ReasoningEffort = map[string]string{"enabled": "medium", "disabled": "none"}[r.Thinking.Type]
-		g.ReasoningBudget = r.Thinking.BudgetTokens
-		if g.ReasoningBudget != nil && *g.ReasoningBudget < 0 {
-			return nil, invalid("thinking", "thinking.budget_tokens must be a number of tokens from 0 on, not %d", *g.ReasoningBudget)
+	for _, set := range []func(*Generation) error{r.setThinking, r.setChoice, r.setFormat, r.checkRest} {
+		if err := set(g); err != nil {
+			return nil, err
 		}
-	}
-	if r.ToolChoice != nil {
-		g.ParallelCalls = !r.ToolChoice.DisableParallel
-		choice, known := map[string]string{"auto": "auto", "any": "required", "none": "none",
-			"tool": "function:" + r.ToolChoice.Name}[r.ToolChoice.Type]
-		if !known {
-			return nil, invalid("tool_choice", "tool_choice.type must be auto, any, tool or none, not %q", r.ToolChoice.Type)
-		}
-		g.ToolChoice = choice
 	}
 	return g, nil
 }
 
-type anthropicUsage struct {
-	InputTokens  int `json:"input_tokens"`
-	CacheRead    int `json:"cache_read_input_tokens"`
-	OutputTokens int `json:"output_tokens"`
+// setThinking sets the amount of reasoning. With "adaptive", and with none of the options, the template and
+// the model decide.
+func (r *messagesRequest) setThinking(g *Generation) error {
+	effort := ""
+	if r.OutputConfig != nil && r.OutputConfig.Effort != nil {
+		effort = *r.OutputConfig.Effort
+		if !isListed(effort, efforts[2:]) {
+			return invalid("output_config.effort", "output_config.effort must be one of %v, not %q", efforts[2:], effort)
+		}
+	}
+	g.ReasoningEffort = effort
+	if r.Thinking == nil {
+		return nil
+	}
+	switch r.Thinking.Type {
+	case "enabled", "adaptive":
+		if effort == "" {
+			g.ReasoningEffort = "medium"
+		}
+	case "disabled":
+		g.ReasoningEffort = "none"
+	default:
+		return invalid("thinking", "thinking.type must be enabled, adaptive or disabled, not %q", r.Thinking.Type)
+	}
+	g.ReasoningBudget = r.Thinking.BudgetTokens
+	if g.ReasoningBudget != nil && *g.ReasoningBudget < 0 {
+		return invalid("thinking", "thinking.budget_tokens must be a number of tokens from 0 on, not %d", *g.ReasoningBudget)
+	}
+	if display := r.Thinking.Display; display != nil && *display != "omitted" && *display != "summarized" {
+		return invalid("thinking", "thinking.display must be summarized or omitted, not %q", *display)
+	}
+	return nil
 }
 
-func newAnthropicUsage(usage Usage) anthropicUsage {
-	return anthropicUsage{usage.Prompt - usage.Cached, usage.Cached, usage.New}
+// omitsThinking reports whether the client wants thinking blocks without their text.
+func (r *messagesRequest) omitsThinking() bool {
+	return r.Thinking != nil && r.Thinking.Display != nil && *r.Thinking.Display == "omitted"
 }
 
-func (s *Server) messages(c *call) error {
+func (r *messagesRequest) setChoice(g *Generation) error {
+	if r.ToolChoice == nil {
+		return nil
+	}
+	name := r.ToolChoice.Name
+	choice, known := map[string]string{"auto": "auto", "any": "required", "none": "none",
+		"tool": "function:" + name}[r.ToolChoice.Type]
+	if !known {
+		return invalid("tool_choice", "tool_choice.type must be auto, any, tool or none, not %q", r.ToolChoice.Type)
+	}
+	if choice == "required" && len(r.Tools) == 0 {
+		return invalid("tool_choice", "tool_choice.type any needs tools")
+	}
+	if r.ToolChoice.Type == "tool" && !r.hasTool(name) {
+		return invalid("tool_choice", "tool_choice.name is %q, which is not among the tools", name)
+	}
+	g.ParallelCalls = !r.ToolChoice.DisableParallel
+	g.ToolChoice = choice
+	return nil
+}
+
+func (r *messagesRequest) hasTool(name string) bool {
+	for i := range r.Tools {
+		if r.Tools[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// setFormat makes the schema of output_config.format a constraint of the answer.
+func (r *messagesRequest) setFormat(g *Generation) error {
+	format := r.OutputFormat
+	if r.OutputConfig != nil && !isAbsent(r.OutputConfig.Format) {
+		format = r.OutputConfig.Format
+	}
+	if isAbsent(format) {
+		return nil
+	}
+	var fields struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
+	}
+	if json.Unmarshal(format, &fields) != nil || fields.Type != "json_schema" {
+		return invalid("output_config.format", "output_config.format.type must be json_schema")
+	}
+	if isAbsent(fields.Schema) {
+		return invalid("output_config.format", "output_config.format.schema is missing")
+	}
+	var err error
+	g.ResponseFormat, err = json.Marshal(map[string]interface{}{"type": "json_schema",
+		"json_schema": map[string]interface{}{"name": "output", "schema": fields.Schema, "strict": true}})
+	return err
+}
+
+// Context edit that needs nothing: templates leave out the thinking of earlier turns themselves.
+const clearThinking = "clear_thinking_20251015"
+
+func (r *messagesRequest) checkRest(*Generation) error {
+	for i, text := range r.StopSequences {
+		if text == "" {
+			return invalid("stop_sequences", "stop_sequences[%d] must not be empty", i)
+		}
+	}
+	if r.TopK != nil && *r.TopK < 0 {
+		return invalid("top_k", "top_k must be 0 or more, not %d", *r.TopK)
+	}
+	if r.ContextManagement != nil {
+		for i, edit := range r.ContextManagement.Edits {
+			if edit.Type != clearThinking {
+				return invalid("context_management", "context_management.edits[%d] is of the type %q, which is not supported; "+
+					"shorten the messages in the client", i, edit.Type)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Server) messages(c *call) error { return renamed(s.createMessage(c), messagesNames) }
+
+func (s *Server) createMessage(c *call) error {
 	var request messagesRequest
 	if err := c.read(&request); err != nil {
 		return err
@@ -218,159 +291,30 @@ func (s *Server) messages(c *call) error {
 		return err
 	}
 	g.MaxNewTokens = *request.MaxTokens
-	stream, err := s.submit(c, request.Model, g)
+	model, err := s.open(c, request.Model, len(g.Messages))
+	if err != nil {
+		return err
+	}
+	stream, err := model.Submit(c.ctx, g)
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
-	writer := &messageWriter{id: newID("msg_"), model: request.Model}
-	if request.Stream {
-		return s.streamMessage(c, writer, stream)
+	writer := &messageWriter{id: newID("msg_"), model: request.Model, maxTokens: *request.MaxTokens,
+		omitsThinking: request.omitsThinking()}
+	if !request.Stream {
+		return s.wholeMessage(c, writer, stream)
 	}
-	return s.wholeMessage(c, writer, stream)
-}
-
-func (s *Server) wholeMessage(c *call, writer *messageWriter, stream Stream) error {
-	gathered, err := gather(c, []Stream{stream})
+	prompt, err := model.PromptTokens(g) // beside the computation, which has begun
 	if err != nil {
 		return err
 	}
-	whole := gathered[0]
-	content := []interface{}{}
-	if reasoning := whole.reasoning.String(); reasoning != "" {
-		content = append(content, fields{"type": "thinking", "thinking": reasoning, "signature": ""})
-	}
-	if text := whole.content.String(); text != "" {
-		content = append(content, fields{"type": "text", "text": text, "citations": nil})
-	}
-	for _, call := range whole.calls {
-		content = append(content, fields{"type": "tool_use", "id": call.ID, "name": call.Function.Name,
-			"input": argumentsObject(call.Function.Arguments)})
-	}
-	s.account(c, resultsOf(gathered))
-	body := writer.message(content)
-	body["usage"] = newAnthropicUsage(whole.result.Usage)
-	setStop(body, whole.result)
-	return answer(c, body)
+	return s.streamMessage(c, writer, stream, len(prompt))
 }
 
-// argumentsObject returns the arguments as an object. Arguments cut off by the length limit are no valid JSON
-// and become a text field.
-func argumentsObject(text string) interface{} {
-	if text == "" {
-		return fields{}
-	}
-	if json.Valid([]byte(text)) {
-		return json.RawMessage(text)
-	}
-	return fields{"partial": text}
-}
+func (s *Server) countTokens(c *call) error { return renamed(s.countMessageTokens(c), messagesNames) }
 
-func setStop(body fields, result Result) {
-	body["stop_reason"] = [...]string{"end_turn", "max_tokens", "tool_use"}[result.Finish]
-	body["stop_sequence"] = nil
-	if result.StopText != "" {
-		body["stop_reason"] = "stop_sequence"
-		body["stop_sequence"] = result.StopText
-	}
-}
-
-// messageWriter converts pieces to the events of one message. At most one block is open at a time.
-type messageWriter struct {
-	id, model string
-	out       *sse
-	open      string // type of the open block, or ""
-	index     int
-}
-
-func (w *messageWriter) message(content []interface{}) fields {
-	return fields{"id": w.id, "type": "message", "role": "assistant", "model": w.model, "content": content,
-		"stop_reason": nil, "stop_sequence": nil, "usage": anthropicUsage{}}
-}
-
-func (w *messageWriter) event(kind string, more fields) error {
-	more["type"] = kind
-	return w.out.send(kind, more)
-}
-
-func (w *messageWriter) begin(kind string, block fields) error {
-	if err := w.end(); err != nil {
-		return err
-	}
-	w.open = kind
-	block["type"] = kind
-	return w.event("content_block_start", fields{"index": w.index, "content_block": block})
-}
-
-func (w *messageWriter) end() error {
-	if w.open == "" {
-		return nil
-	}
-	w.open = ""
-	w.index++
-	return w.event("content_block_stop", fields{"index": w.index - 1})
-}
-
-func (w *messageWriter) delta(delta fields) error {
-	return w.event("content_block_delta", fields{"index": w.index, "delta": delta})
-}
-
-func (w *messageWriter) piece(piece Piece) error {
-	switch piece.Kind {
-	case PieceText:
-		if w.open != "text" {
-			if err := w.begin("text", fields{"text": "", "citations": nil}); err != nil {
-				return err
-			}
-		}
-		return w.delta(fields{"type": "text_delta", "text": piece.Text})
-	case PieceReasoning:
-		if w.open != "thinking" {
-			if err := w.begin("thinking", fields{"thinking": "", "signature": ""}); err != nil {
-				return err
-			}
-		}
-		return w.delta(fields{"type": "thinking_delta", "thinking": piece.Text})
-	case PieceCallBegun:
-		return w.begin("tool_use", fields{"id": piece.CallID, "name": piece.Name, "input": fields{}})
-	case PieceArguments:
-		return w.delta(fields{"type": "input_json_delta", "partial_json": piece.Text})
-	default:
-		return w.end()
-	}
-}
-
-func (s *Server) streamMessage(c *call, writer *messageWriter, stream Stream) error {
-	writer.out = newSSE(c)
-	if err := writer.event("message_start", fields{"message": writer.message([]interface{}{})}); err != nil {
-		return err
-	}
-	var result Result
-	err := c.relay([]Stream{stream}, c.heartbeat(), writer.ping, func(item indexed) error {
-		if item.end {
-			result = item.result
-			return nil
-		}
-		return writer.piece(item.piece)
-	})
-	if err != nil {
-		return err
-	}
-	if err := writer.end(); err != nil {
-		return err
-	}
-	s.account(c, []Result{result})
-	delta := fields{}
-	setStop(delta, result)
-	if err := writer.event("message_delta", fields{"delta": delta, "usage": newAnthropicUsage(result.Usage)}); err != nil {
-		return err
-	}
-	return writer.event("message_stop", fields{})
-}
-
-func (w *messageWriter) ping() error { return w.event("ping", fields{}) }
-
-func (s *Server) countTokens(c *call) error {
+func (s *Server) countMessageTokens(c *call) error {
 	var request messagesRequest
 	if err := c.read(&request); err != nil {
 		return err

@@ -80,6 +80,10 @@ func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, failure)
 		return
 	}
+	if isAnthropic(r) {
+		s.listAnthropicModels(w, r, s.modelNames(key))
+		return
+	}
 	data := []modelBody{}
 	for _, name := range s.modelNames(key) {
 		data = append(data, s.modelBody(name))
@@ -96,6 +100,10 @@ func (s *Server) getModel(w http.ResponseWriter, r *http.Request) {
 	wanted := strings.TrimPrefix(r.URL.Path, "/v1/models/")
 	for _, name := range s.modelNames(key) {
 		if name == wanted {
+			if isAnthropic(r) {
+				_ = answer(w, s.anthropicModel(name))
+				return
+			}
 			_ = answer(w, s.modelBody(name))
 			return
 		}

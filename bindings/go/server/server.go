@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -72,6 +71,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	exchange.allowRead(exchange.began.Add(time.Duration(limits.BodySeconds) * time.Second))
 	exchange.allowWrite()
 	w.Header().Set("x-request-id", exchange.id)
+	if isAnthropic(r) {
+		w.Header().Set("request-id", exchange.id)
+	}
 	defer s.finish(exchange, r)
 	s.mux.ServeHTTP(exchange, r)
 }
@@ -178,6 +180,8 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("/v1/conversations/", s.conversations)
 	s.post("/v1/messages", s.messages)
 	s.post("/v1/messages/count_tokens", s.countTokens)
+	s.mux.HandleFunc("/v1/messages/batches", s.refuseBatches)
+	s.mux.HandleFunc("/v1/messages/batches/", s.refuseBatches)
 	s.post("/v1/tokenize", s.tokenize)
 	s.post("/v1/detokenize", s.detokenize)
 	s.post("/v1/score", s.score)
@@ -306,18 +310,12 @@ func (s *Server) sendFailure(c *call, err error) {
 	_ = stream.sendText("", string(failure.openAIBody()))
 }
 
-func isAnthropic(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/messages") }
-
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, failure *Failure) {
 	failure.setHeaders(w.Header())
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(failure.Status)
 	if isAnthropic(r) {
-		id := ""
-		if e, is := w.(*exchange); is {
-			id = e.id
-		}
-		_, _ = w.Write(failure.anthropicBody(id))
+		_, _ = w.Write(failure.anthropicBody(w.Header().Get("request-id")))
 		return
 	}
 	_, _ = w.Write(failure.openAIBody())
