@@ -103,10 +103,11 @@ func (f *Failure) anthropicBody(requestID string) []byte {
 	if kind == "" {
 		kind = "api_error"
 	}
-	text, _ := json.Marshal(map[string]interface{}{
-		"type": "error", "request_id": requestID,
-		"error": map[string]string{"type": kind, "message": f.shortMessage()},
-	})
+	body := map[string]interface{}{"type": kind, "message": f.shortMessage()}
+	if f.Code == threadUnsupported {
+		body["details"] = map[string]interface{}{"error_code": f.Code, "unsupported": []string{f.Param}}
+	}
+	text, _ := json.Marshal(map[string]interface{}{"type": "error", "request_id": requestID, "error": body})
 	return text
 }
 

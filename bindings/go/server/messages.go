@@ -21,6 +21,7 @@ type messagesRequest struct {
 	Thinking          *thinkingOptions   `json:"thinking"`
 	OutputConfig      *outputConfig      `json:"output_config"`
 	OutputFormat      json.RawMessage    `json:"output_format"` // older place of output_config.format
+	Thread            json.RawMessage    `json:"thread"`        // always refused
 	ContextManagement *struct {
 		Edits []struct {
 			Type string `json:"type"`
@@ -59,7 +60,9 @@ var (
 	messagesFields = newBodyFields("", messagesRequest{}, otherFields{
 		"metadata": passedOver, "cache_control": passedOver, "service_tier": passedOver, "inference_geo": passedOver,
 		"speed": passedOver, "diagnostics": passedOver, "user_profile_id": passedOver, "workspace_id": passedOver,
+		"betas": passedOver, "billing_policy": passedOver, "fallbacks": passedOver, "fallback_credit_token": passedOver,
 		"container":   "the server runs no code",
+		"compaction":  "shorten the messages in the client",
 		"mcp_servers": "the server connects to no others; give their tools as custom tools",
 	})
 	thinkingFields = newBodyFields("thinking.", thinkingOptions{}, nil)
@@ -256,6 +259,9 @@ func (r *messagesRequest) setFormat(g *Generation) error {
 // Context edit that needs nothing: templates leave out the thinking of earlier turns themselves.
 const clearThinking = "clear_thinking_20251015"
 
+// Code by which Anthropic's clients recognize that they must send all messages.
+const threadUnsupported = "thread_unsupported_request"
+
 func (r *messagesRequest) checkRest(*Generation) error {
 	for i, text := range r.StopSequences {
 		if text == "" {
@@ -264,6 +270,11 @@ func (r *messagesRequest) checkRest(*Generation) error {
 	}
 	if r.TopK != nil && *r.TopK < 0 {
 		return invalid("top_k", "top_k must be 0 or more, not %d", *r.TopK)
+	}
+	if !isAbsent(r.Thread) {
+		failure := invalid("thread", "thread is not supported; send all messages with each request")
+		failure.Code = threadUnsupported
+		return failure
 	}
 	if r.ContextManagement != nil {
 		for i, edit := range r.ContextManagement.Edits {

@@ -58,9 +58,11 @@ func (n *conversationName) UnmarshalJSON(text []byte) error {
 var responsesFields = newBodyFields("", responsesRequest{}, otherFields{
 	"user": passedOver, "safety_identifier": passedOver, "prompt_cache_key": passedOver,
 	"prompt_cache_retention": passedOver, "prompt_cache_options": passedOver, "service_tier": passedOver,
+	"access_programs": passedOver, "background_options": passedOver,
 	"prompt":             "templates of prompts are not stored here; send the text as input",
 	"moderation":         "there is no model for moderation",
 	"context_management": "compact the input in the client, or set truncation to auto",
+	"image":              "the server makes no images",
 	"personality":        "write it into instructions",
 })
 

@@ -188,6 +188,16 @@ func TestToolsCountAsInputTokens(t *testing.T) {
 	f.anthropicRefusal("POST", "/v1/messages/count_tokens", `{"model":"m","messages":[],"container":"c"}`, 400)
 }
 
+// The official client sends all messages if a refusal has this code.
+func TestARefusedThreadHasTheCodeThatClientsRecognize(t *testing.T) {
+	f := start(t, nil)
+	f.anthropicRefusal("POST", "/v1/messages", message("x", `,"thread":{"type":"create"}`), 400)
+	_, text := f.do("POST", "/v1/messages", message("x", `,"thread":{"type":"create"}`))
+	expect(t, at(f.object(text), "error", "details"), map[string]interface{}{"error_code": "thread_unsupported_request",
+		"unsupported": []string{"thread"}})
+	f.post("/v1/messages", message("x", `,"thread":null,"fallbacks":"default","betas":["x"]`))
+}
+
 func TestBatchesAreRefusedInAnthropicsForm(t *testing.T) {
 	f := start(t, nil)
 	for _, each := range []string{"POST /v1/messages/batches", "GET /v1/messages/batches", "GET /v1/messages/batches/b_1",
