@@ -53,17 +53,27 @@ func (f *bodyFields) check(body []byte) error {
 	}
 	for name, value := range fields {
 		reason, listed := f.others[name]
+		path := f.within + shortName(name)
 		switch {
 		case listed && (reason == passedOver || asksForNothing(value)):
 		case listed:
-			return invalid(f.within+name, "%s is not supported: %s", f.within+name, reason)
+			return invalid(path, "%s is not supported: %s", path, reason)
 		case !f.obeyed[name]:
-			failure := invalid(f.within+name, "%s is not a field of this request; leave it out", f.within+name)
+			failure := invalid(path, "%s is not a field of this request; leave it out", path)
 			failure.Code = "unknown_parameter"
 			return failure
 		}
 	}
 	return nil
+}
+
+// shortName returns the beginning of a name that a client has chosen, for an error.
+func shortName(name string) string {
+	const max = 100
+	if len(name) <= max {
+		return name
+	}
+	return strings.ToValidUTF8(name[:max], "") + "..."
 }
 
 func asksForNothing(value json.RawMessage) bool {

@@ -52,7 +52,8 @@ type responseWriter struct {
 	send     func(event string, value interface{}) error
 	beat     func() error
 	sequence int
-	open     interface{} // *messageItem, *callItem, *reasoningItem or nil
+	open     interface{}    // *messageItem, *callItem, *reasoningItem or nil
+	early    []TokenLogProb // of tokens before the first text of a message
 	result   Result
 	keep     func() error // stores the finished response, before the client is told of its end
 }
@@ -124,8 +125,9 @@ func (w *responseWriter) add(item interface{}) error {
 
 func (w *responseWriter) text(piece Piece) error {
 	item, is := w.open.(*messageItem)
-	if !is && piece.Text == "" {
-		return nil // log-probabilities of what is no text
+	if !is && piece.Text == "" { // only log-probabilities
+		w.early = append(w.early, piece.LogProbs...)
+		return nil
 	}
 	if !is {
 		if err := w.close(statusCompleted); err != nil {
@@ -142,9 +144,10 @@ func (w *responseWriter) text(piece Piece) error {
 		}
 	}
 	logProbs := []tokenLogProbWithTop{}
-	if found := logProbsOf(piece.LogProbs); found != nil {
+	if found := logProbsOf(append(w.early, piece.LogProbs...)); found != nil {
 		logProbs = found.Content
 	}
+	w.early = nil
 	item.Content[0].Text += piece.Text
 	item.Content[0].LogProbs = append(item.Content[0].LogProbs, logProbs...)
 	return w.event("response.output_text.delta", fields{"item_id": item.ID, "output_index": w.index(),

@@ -182,7 +182,11 @@ func FuzzResponses(f *testing.F) {
 			{"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
 			{"type": "function_call_output", "call_id": "c1", "output": "2"}, {"type": "reasoning", "summary": []}],
 			"tools": [{"type": "function", "name": "f", "parameters": {}}], "reasoning": {"effort": "low"}}`,
-		`{"model": "m", "input": "hi", "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}}, "previous_response_id": "resp_1"}`)
+		`{"model": "m", "input": "hi", "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}}, "previous_response_id": "resp_1"}`,
+		`{"model": "m", "input": [{"type": "item_reference", "id": "i"}], "conversation": {"id": "c"}, "background": true, "truncation": "auto"}`,
+		`{"model": "m", "input": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}],
+			"include": ["message.output_text.logprobs"], "top_logprobs": 2, "truncation": "auto", "max_output_tokens": 5, "metadata": {"a": "b"},
+			"tools": [{"type": "function", "name": "f"}], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]}}`)
 }
 
 func FuzzMessages(f *testing.F) {
@@ -193,15 +197,18 @@ func FuzzMessages(f *testing.F) {
 			{"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": "s"}, {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}}]},
 			{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "2"}], "is_error": false}]}],
 			"tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": {"type": "any", "disable_parallel_tool_use": true},
-			"thinking": {"type": "enabled", "budget_tokens": 1024}, "stop_sequences": ["x"], "temperature": 1, "top_k": 3, "metadata": {"user_id": "u"}}`)
+			"thinking": {"type": "enabled", "budget_tokens": 1024}, "stop_sequences": ["x"], "temperature": 1, "top_k": 3, "metadata": {"user_id": "u"}}`,
+		`{"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}], "thinking": {"type": "adaptive", "display": "omitted"},
+			"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {"type": "object"}}}, "context_management": {"edits": []}}`)
 }
 
 func FuzzSmallRequests(f *testing.F) {
 	paths := []string{"/v1/tokenize", "/v1/detokenize", "/v1/score", "/v1/messages/count_tokens",
-		"/v1/chat/completions/render", "/v1/completions/render"}
+		"/v1/chat/completions/render", "/v1/completions/render", "/v1/responses/input_tokens", "/v1/conversations"}
 	for i := range paths {
 		for _, body := range []string{`{"model": "m", "prompt": "hi", "text": "hi", "tokens": [1, 2], "input": "hi", "add_special_tokens": true}`,
-			`{"model": "m", "max_tokens": 5, ` + fuzzMessages + `, ` + fuzzTools + `}`} {
+			`{"model": "m", "max_tokens": 5, ` + fuzzMessages + `, ` + fuzzTools + `}`,
+			`{"items": [{"role": "user", "content": "hi"}], "metadata": {"a": "b"}}`} {
 			f.Add(byte(i), []byte(body))
 		}
 	}

@@ -109,6 +109,10 @@ func TestFieldsOfResponsesAreObeyedOrRefusedByName(t *testing.T) {
 	}
 	_, code, _ := f.refusal("POST", "/v1/responses", `{"model":"m","input":"x","best_of":2}`, 400)
 	expect(t, code, "unknown_parameter")
+	param, _, message := f.refusal("POST", "/v1/responses", `{"model":"m","input":"x","`+strings.Repeat("a", 1<<20)+`":1}`, 400)
+	if len(param)+len(message) > 1000 {
+		t.Errorf("the refusal has %d bytes", len(param)+len(message))
+	}
 	f.refusal("POST", "/v1/responses", `["model"]`, 400)
 	f.refusal("POST", "/v1/responses", `{"model":"m"}`, 400)
 	f.post("/v1/responses", `{"model":"m","input":"x","user":"u","safety_identifier":"s","prompt_cache_key":"k",

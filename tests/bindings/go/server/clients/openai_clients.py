@@ -4,6 +4,7 @@ schemas of both. usage: openai_clients.py BASE_URL. The server answers as script
 tests/bindings/go/server/fake."""
 import json
 import sys
+import time
 
 import anthropic
 import openai
@@ -20,10 +21,11 @@ def schemas():
     checker = Checker(base)
     for text in ["hello there", "call f {\"a\": 1}", "think a|b"]:
         checker.chat({"model": "m", "messages": user(text), "logprobs": True, "top_logprobs": 2})
-        checker.response({"model": "m", "input": text})
+        checker.response({"model": "m", "input": text, "top_logprobs": 2, "include": ["message.output_text.logprobs"]})
         checker.message({"model": "m", "messages": user(text), "max_tokens": 9})
     checker.completion({"model": "m", "prompt": ["a b", "c"], "logprobs": 1})
     checker.lists("m")
+    assert checker.input_tokens({"model": "m", "input": "four"}) == 4
 
 
 def openai_client():
@@ -59,6 +61,32 @@ def openai_client():
     stream.close()
 
 
+def wait_for(response):
+    while response.status in ("queued", "in_progress"):
+        time.sleep(0.01)
+        response = client.responses.retrieve(response.id)
+    return response
+
+
+def stored():
+    response = client.responses.create(model="m", input="hello")
+    assert [item.content[0].text for item in client.responses.input_items.list(response.id)] == ["hello"]
+    late = wait_for(client.responses.create(model="m", input="one two", background=True))
+    assert late.status == "completed" and late.output_text == "one two", late
+    endless = client.responses.create(model="m", input="wait", background=True)
+    assert client.responses.cancel(endless.id).status == "cancelled"
+    Checker(base).stored("/v1/responses/" + endless.id)
+    conversation = client.conversations.create(metadata={"a": "b"}, items=user("hello"))
+    client.responses.create(model="m", input="more", conversation=conversation.id)
+    texts = [item.content[0].text for item in client.conversations.items.list(conversation.id, order="asc", limit=2)]
+    assert texts == ["hello", "more", "more"], texts  # the client requests the second page
+    item = client.conversations.items.create(conversation.id, items=user("x")).data[0]
+    assert client.conversations.items.retrieve(item.id, conversation_id=conversation.id).content[0].text == "x"
+    client.conversations.items.delete(item.id, conversation_id=conversation.id)
+    assert client.conversations.update(conversation.id, metadata={"c": "d"}).metadata == {"c": "d"}
+    assert client.conversations.delete(conversation.id).deleted
+
+
 def anthropic_client():
     message = claude.messages.create(model="m", max_tokens=9, messages=user("hello there"))
     assert message.content[0].text == "hello there", message
@@ -69,6 +97,14 @@ def anthropic_client():
                                      tools=[{"name": "f", "input_schema": {"type": "object"}}])
     assert message.content[0].input == {"a": 1} and message.stop_reason == "tool_use", message
     assert claude.messages.count_tokens(model="m", messages=user("four")).input_tokens == 4
+    assert [model.id for model in claude.models.list(limit=1)] == ["m"]
+    assert claude.models.retrieve("m").display_name == "m"
+    assert message._request_id.startswith("req_"), message._request_id
+    try:
+        claude.messages.batches.list()
+        raise AssertionError("batches were listed")
+    except anthropic.NotFoundError as failure:
+        assert failure.body["request_id"] == failure.request_id, failure.body
     try:
         claude.messages.create(model="m", max_tokens=9, messages=user("refuse"))
         raise AssertionError("refuse was not an error")
@@ -76,6 +112,6 @@ def anthropic_client():
         pass
 
 
-for part in (schemas, openai_client, anthropic_client):
+for part in (schemas, openai_client, stored, anthropic_client):
     part()
     print(part.__name__, "passed")

@@ -51,7 +51,9 @@ def schemas(checker):
                   "top_logprobs": 2, "n": 2})
     checker.chat({"model": "m", "messages": user("hello"), "max_tokens": 20,
                   "tools": [{"type": "function", "function": WEATHER}]})
-    checker.response({"model": "m", "input": "hello", "max_output_tokens": 20})
+    checker.response({"model": "m", "input": "hello", "max_output_tokens": 20, "top_logprobs": 2,
+                      "include": ["message.output_text.logprobs"]})
+    assert checker.input_tokens({"model": "m", "input": "hello"}) > 3
     checker.message({"model": "m", "messages": user("hello"), "max_tokens": 20})
     checker.completion({"model": "m", "prompt": ["Once upon a time", "c"], "logprobs": 1, "max_tokens": 8})
     checker.lists("m")
@@ -97,6 +99,27 @@ def openai_client(checker):
     raise AssertionError("the job of a client that has gone runs on")
 
 
+def stored(checker):
+    client = openai.OpenAI(base_url=checker.base + "/v1", api_key="k", max_retries=0)
+    asked = {"model": "m", "temperature": 0, "max_output_tokens": 16}
+    whole = client.responses.create(input="Tell me of a king.", **asked)
+    late = client.responses.create(input="Tell me of a king.", background=True, **asked)
+    while late.status in ("queued", "in_progress"):
+        time.sleep(0.01)
+        late = client.responses.retrieve(late.id)
+    assert late.output_text == whole.output_text, late
+    checker.stored("/v1/responses/" + late.id)
+    assert [item.role for item in client.responses.input_items.list(late.id)] == ["user"]
+    endless = client.responses.create(model="m", input="a", background=True, max_output_tokens=1500,
+                                      extra_body={"logit_bias": ENDLESS["logit_bias"]})
+    assert client.responses.cancel(endless.id).status == "cancelled"
+    conversation = client.conversations.create(items=[{"role": "user", "content": "Tell me of a king."}])
+    for _ in range(2):
+        client.responses.create(input="And then?", conversation=conversation.id, **asked)
+    items = list(client.conversations.items.list(conversation.id, order="asc", limit=2))
+    assert [item.role for item in items] == ["user", "user", "assistant", "user", "assistant"], items
+
+
 def anthropic_client(checker):
     client = anthropic.Anthropic(base_url=checker.base, api_key="k", max_retries=0)
     asked = {"model": "m", "max_tokens": 24, "messages": user("Tell me of a king."),
@@ -113,6 +136,18 @@ def anthropic_client(checker):
     continued = client.messages.create(model="m", max_tokens=9, messages=[*user("hello"), {
         "role": "assistant", "content": "The king"}])
     assert continued.role == "assistant"
+    with client.messages.stream(**asked) as stream:
+        start = next(iter(stream))
+        assert start.message.usage.input_tokens == client.messages.count_tokens(
+            model="m", messages=asked["messages"]).input_tokens, start
+    formatted = client.messages.create(model="m", max_tokens=100, messages=user("Where?"), output_config={
+        "format": {"type": "json_schema", "schema": CITY}})
+    assert json.loads(formatted.content[0].text)["city"] in ("Oslo", "Rome"), formatted
+    assert {model.id for model in client.models.list(limit=1)} == {"m", "calls"}
+    batches = must_fail(anthropic.NotFoundError, client.messages.batches.list)
+    assert "batches" in batches.message and batches.request_id, batches
+    must_fail(anthropic.BadRequestError, lambda: client.messages.create(
+        model="m", max_tokens=9, messages=user("a"), extra_body={"mcp_servers": [{"url": "x"}]}))
     must_fail(anthropic.NotFoundError, lambda: client.messages.create(model="x", max_tokens=9, messages=user("a")))
     must_fail(anthropic.BadRequestError, lambda: client.messages.create(model="m", max_tokens=0, messages=user("a")))
 
@@ -152,7 +187,7 @@ def main():
     with serving.served(SERVER, MODEL) as base:
         checker = Checker(base)
         checker.post("/v1/completions", {"model": "m", "prompt": "a", "max_tokens": 1})  # loads the model
-        for part in (schemas, openai_client, anthropic_client, calls):
+        for part in (schemas, openai_client, stored, anthropic_client, calls):
             part(checker)
             print(part.__name__, "passed")
 

@@ -57,6 +57,17 @@ class Checker:
             self.check("openai", "ResponseStreamEvent", event)
         return answer
 
+    def stored(self, path):
+        """Reads a stored response."""
+        answer = self.get(path)
+        self.check("openai", "Response", answer)
+        return answer
+
+    def input_tokens(self, body):
+        answer = json.loads(self.post("/v1/responses/input_tokens", body))
+        self.check("openai", "TokenCountsResource", answer)
+        return answer["input_tokens"]
+
     def message(self, body):
         answer = json.loads(self.post("/v1/messages", body))
         self.check("anthropic", "Message", answer)
