@@ -127,3 +127,38 @@ func echoedTools(tools json.RawMessage) json.RawMessage {
 	text, _ := json.Marshal(list)
 	return text
 }
+
+// outputLogProb is the log-probability of a token in a text; alternatives have none of their own.
+type outputLogProb struct {
+	Token   string           `json:"token"`
+	LogProb float64          `json:"logprob"`
+	Bytes   []int            `json:"bytes"`
+	Top     *[]outputLogProb `json:"top_logprobs,omitempty"`
+}
+
+func outputLogProbs(entries []TokenLogProb) []outputLogProb {
+	out := make([]outputLogProb, len(entries))
+	for i := range entries {
+		top := make([]outputLogProb, len(entries[i].Top))
+		for j := range top {
+			top[j] = newOutputLogProb(&entries[i].Top[j])
+		}
+		out[i] = newOutputLogProb(&entries[i])
+		out[i].Top = &top
+	}
+	return out
+}
+
+// Log-probability of a token that is never drawn, as in OpenAI's interface: JSON has no infinity.
+const leastLogProb = -9999
+
+func newOutputLogProb(entry *TokenLogProb) outputLogProb {
+	out := outputLogProb{Token: entry.Token, LogProb: leastLogProb, Bytes: make([]int, len(entry.Bytes))}
+	if entry.Log > leastLogProb {
+		out.LogProb = entry.Log
+	}
+	for i, b := range entry.Bytes {
+		out.Bytes[i] = int(b)
+	}
+	return out
+}

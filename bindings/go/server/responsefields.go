@@ -24,6 +24,7 @@ type responsesRequest struct {
 	Truncation         *string           `json:"truncation"`
 	Reasoning          *reasoningOptions `json:"reasoning"`
 	Text               *textOptions      `json:"text"`
+	User               string            `json:"user"` // only repeated in the answer
 }
 
 type reasoningOptions struct {
@@ -56,7 +57,7 @@ func (n *conversationName) UnmarshalJSON(text []byte) error {
 
 // Fields of the body of /v1/responses, those of the type as obeyed.
 var responsesFields = newBodyFields("", responsesRequest{}, otherFields{
-	"user": passedOver, "safety_identifier": passedOver, "prompt_cache_key": passedOver,
+	"safety_identifier": passedOver, "prompt_cache_key": passedOver,
 	"prompt_cache_retention": passedOver, "prompt_cache_options": passedOver, "service_tier": passedOver,
 	"access_programs": passedOver, "background_options": passedOver,
 	"prompt":             "templates of prompts are not stored here; send the text as input",
@@ -144,9 +145,6 @@ func (r *responsesRequest) checkLogProbs() error {
 }
 
 func (r *responsesRequest) checkNumbers() error {
-	if r.N != nil && *r.N != 1 {
-		return invalid("n", "n must be 1: a response has one answer")
-	}
 	if r.MaxOutputTokens != nil && *r.MaxOutputTokens < 1 {
 		return invalid("max_output_tokens", "max_output_tokens must be 1 or more, not %d", *r.MaxOutputTokens)
 	}

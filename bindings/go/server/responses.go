@@ -84,6 +84,9 @@ func (s *Server) knownItems(owner string) func(id string) *item {
 // generate sets the generation of the work.
 func (w *responseWork) generate(c *call) error {
 	request := w.request
+	if num, err := request.choices(&c.config.Limits); err != nil || num != 1 {
+		return invalid("n", "n must be 1: a response has one answer")
+	}
 	messages, err := json.Marshal(w.messages)
 	if err != nil {
 		return err

@@ -8,10 +8,10 @@ import (
 // Items of a response's output.
 type (
 	outputText struct {
-		Type        string                `json:"type"`
-		Text        string                `json:"text"`
-		Annotations []interface{}         `json:"annotations"`
-		LogProbs    []tokenLogProbWithTop `json:"logprobs"`
+		Type        string          `json:"type"`
+		Text        string          `json:"text"`
+		Annotations []interface{}   `json:"annotations"`
+		LogProbs    []outputLogProb `json:"logprobs"`
 	}
 	messageItem struct {
 		ID      string       `json:"id"`
@@ -42,7 +42,7 @@ type (
 )
 
 func newOutputText(text string) outputText {
-	return outputText{"output_text", text, []interface{}{}, []tokenLogProbWithTop{}}
+	return outputText{"output_text", text, []interface{}{}, []outputLogProb{}}
 }
 
 // responseWriter converts pieces to the events and the object of one response. At most one item is open at a
@@ -143,10 +143,7 @@ func (w *responseWriter) text(piece Piece) error {
 			return err
 		}
 	}
-	logProbs := []tokenLogProbWithTop{}
-	if found := logProbsOf(append(w.early, piece.LogProbs...)); found != nil {
-		logProbs = found.Content
-	}
+	logProbs := outputLogProbs(append(w.early, piece.LogProbs...))
 	w.early = nil
 	item.Content[0].Text += piece.Text
 	item.Content[0].LogProbs = append(item.Content[0].LogProbs, logProbs...)
