@@ -79,8 +79,18 @@ func (s *Server) respondInBackground(c *call, work *responseWork) {
 	if errors.Is(err, errCancelled) {
 		work.body.Status = statusCancelled
 	}
-	s.log.Info("background response", Fields{"request": c.id, "response": work.body.ID, "status": work.body.Status,
-		"seconds": time.Since(c.began).Seconds()})
+	s.logLater(c, work)
+}
+
+// logLater logs the end of a background response; the line of its request was written at its beginning.
+func (s *Server) logLater(c *call, work *responseWork) {
+	line := Fields{"request": c.id, "response": work.body.ID, "status": work.body.Status, "model": c.traced.model,
+		"owner": c.key.Owner, "seconds": time.Since(c.began).Seconds()}
+	if usage := work.body.Usage; usage != nil {
+		line["prompt_tokens"], line["cached_tokens"] = usage.InputTokens, usage.InputDetails.Cached
+		line["new_tokens"] = usage.OutputTokens
+	}
+	s.log.Info("background response", line)
 }
 
 // keepFailure stores that a response failed. It returns errCancelled if that was because of the client.

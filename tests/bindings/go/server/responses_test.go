@@ -288,6 +288,9 @@ func TestABackgroundResponseIsPolled(t *testing.T) {
 	eventually(t, func() bool { done = f.get(path); return done["status"] == "completed" })
 	expect(t, at(done, "output", 0, "content", 0, "text"), "say yes")
 	expect(t, at(done, "usage", "output_tokens"), 2)
+	eventually(t, func() bool {
+		return strings.Contains(f.log.String(), `"message":"background response","model":"m","new_tokens":2`)
+	})
 	f.post("/v1/responses", `{"model":"m","input":"more","previous_response_id":"`+queued["id"].(string)+`"}`)
 	expect(t, f.messages(), []string{"user: say yes", "assistant: say yes", "user: more"})
 	after := f.post(path+"/cancel", "")

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,8 +24,26 @@ type fixture struct {
 	t      *testing.T
 	engine *fake.Engine
 	server *server.Server
-	log    *bytes.Buffer
+	log    *lockedBuffer
 	key    string
+}
+
+// lockedBuffer receives the log while a test reads it.
+type lockedBuffer struct {
+	mutex sync.Mutex
+	text  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(text []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.Write(text)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.String()
 }
 
 func start(t *testing.T, change func(*server.Config)) *fixture {
@@ -37,7 +56,7 @@ func start(t *testing.T, change func(*server.Config)) *fixture {
 	if err := config.Check(); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, engine: &fake.Engine{Broken: map[string]bool{}}, log: &bytes.Buffer{}}
+	f := &fixture{t: t, engine: &fake.Engine{Broken: map[string]bool{}}, log: &lockedBuffer{}}
 	f.server = server.New(f.engine, config, server.NewLogger(f.log))
 	f.Server = httptest.NewServer(f.server)
 	t.Cleanup(func() {
