@@ -2,6 +2,7 @@ package zmtp
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ const (
 type socket struct {
 	listener net.Listener
 	running  sync.WaitGroup
+	closing  chan struct{} // closed with the socket
 
 	mutex sync.Mutex
 	peers map[*peer]struct{}
@@ -41,19 +43,27 @@ func listen(address, socketType string, serve func(*socket, *peer)) (*socket, er
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{listener: listener, peers: map[*peer]struct{}{}}
+	s := &socket{listener: listener, peers: map[*peer]struct{}{}, closing: make(chan struct{})}
 	s.running.Add(1)
 	go s.accept(socketType, serve)
 	return s, nil
 }
 
+// accept accepts peers until the socket is closed. An error of the system delays it.
 func (s *socket) accept(socketType string, serve func(*socket, *peer)) {
 	defer s.running.Done()
-	for {
+	for wait := time.Duration(0); ; {
 		raw, err := s.listener.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
+		if err != nil { // such as too many open files: it passes when others close theirs
+			if wait = nextWait(wait); s.sleep(wait) {
+				continue
+			}
+			return
+		}
+		wait = 0
 		s.running.Add(1)
 		go func() {
 			defer s.running.Done()
@@ -62,6 +72,32 @@ func (s *socket) accept(socketType string, serve func(*socket, *peer)) {
 				s.servePeer(&peer{conn: c, waiting: make(chan []frame, maxWaiting), prefixes: map[string]int{}}, serve)
 			}
 		}()
+	}
+}
+
+const (
+	minAcceptWait = 5 * time.Millisecond
+	maxAcceptWait = time.Second
+)
+
+// nextWait doubles the time until the next try.
+func nextWait(wait time.Duration) time.Duration {
+	if wait = 2 * wait; wait < minAcceptWait {
+		return minAcceptWait
+	}
+	if wait > maxAcceptWait {
+		return maxAcceptWait
+	}
+	return wait
+}
+
+// sleep waits; it returns false if the socket was closed meanwhile.
+func (s *socket) sleep(wait time.Duration) bool {
+	select {
+	case <-s.closing:
+		return false
+	case <-time.After(wait):
+		return true
 	}
 }
 
@@ -117,6 +153,7 @@ func (s *socket) leave(p *peer) {
 
 // close writes the waiting messages and ends all connections.
 func (s *socket) close() {
+	close(s.closing)
 	_ = s.listener.Close()
 	s.mutex.Lock()
 	s.over = true
