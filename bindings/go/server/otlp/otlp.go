@@ -24,6 +24,8 @@ type Options struct {
 	Headers  map[string]string // headers of each request
 	Resource map[string]string // resource attributes such as service.name
 	Interval time.Duration     // time between two batches; 0 means five seconds
+	// Warnings about variables that are not followed.
+	Warnings []string
 	// Called at the first failure of a series of failed batches; may be nil.
 	Failed func(error)
 }
@@ -58,7 +60,8 @@ func New(options Options) *Exporter {
 
 // FromEnvironment reads the variables of OpenTelemetry's specification: OTEL_EXPORTER_OTLP_ENDPOINT or
 // OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, _HEADERS, _PROTOCOL, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
-// OTEL_TRACES_EXPORTER and OTEL_SDK_DISABLED. It returns false if no spans shall be sent.
+// OTEL_TRACES_EXPORTER and OTEL_SDK_DISABLED. It returns false if no spans shall be sent. Another protocol is a
+// warning, because these variables are often set for all programs of a machine.
 func FromEnvironment(get func(string) string) (Options, bool, error) {
 	either := func(name string) string {
 		if value := get("OTEL_EXPORTER_OTLP_TRACES_" + name); value != "" {
@@ -74,11 +77,18 @@ func FromEnvironment(get func(string) string) (Options, bool, error) {
 	if options.URL == "" || strings.EqualFold(get("OTEL_SDK_DISABLED"), "true") || get("OTEL_TRACES_EXPORTER") == "none" {
 		return options, false, nil
 	}
+	switch protocol := either("PROTOCOL"); protocol {
+	case "", "http/json":
+	case "grpc":
+		options.Warnings = append(options.Warnings, "OTEL_EXPORTER_OTLP_PROTOCOL is grpc, which is not supported: no spans are "+
+			"sent; use http/json and the collector's port for HTTP, usually 4318")
+		return options, false, nil
+	default:
+		options.Warnings = append(options.Warnings, fmt.Sprintf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, which is not supported: "+
+			"spans are sent as http/json, which collectors of http/protobuf accept too", protocol))
+	}
 	if target, err := url.Parse(options.URL); err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
 		return options, false, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %q is not a URL of a collector, such as http://localhost:4318", options.URL)
-	}
-	if protocol := either("PROTOCOL"); protocol != "" && protocol != "http/json" {
-		return options, false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: %q is not supported; use http/json, which collectors of http/protobuf accept too", protocol)
 	}
 	var err error
 	if options.Headers, err = pairs("OTEL_EXPORTER_OTLP_HEADERS", either("HEADERS")); err != nil {

@@ -249,13 +249,19 @@ func TestTheEnvironmentConfiguresTheCollector(t *testing.T) {
 		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "true"}, "", ""},
 		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_EXPORTER": "none"}, "", ""},
 		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, "", "OTEL_EXPORTER_OTLP_ENDPOINT"},
-		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "", "OTEL_EXPORTER_OTLP_PROTOCOL"},
+		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "", ""},
+		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "c:4317", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"}, "", ""},
+		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, "http://c/v1/traces", ""},
 		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_HEADERS": "a"}, "", "OTEL_EXPORTER_OTLP_HEADERS"},
 		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_RESOURCE_ATTRIBUTES": "a=%zz"}, "", "OTEL_RESOURCE_ATTRIBUTES"},
 	} {
 		options, wanted, err := otlp.FromEnvironment(func(name string) string { return one.variables[name] })
 		if wanted != (one.url != "") || wanted && options.URL != one.url {
 			t.Errorf("%v: %v %q", one.variables, wanted, options.URL)
+		}
+		protocol := one.variables["OTEL_EXPORTER_OTLP_PROTOCOL"] + one.variables["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"]
+		if warned := strings.Contains(strings.Join(options.Warnings, " "), "OTLP_PROTOCOL is"); warned != (protocol != "") {
+			t.Errorf("%v: %q", one.variables, options.Warnings)
 		}
 		if (err != nil) != (one.refused != "") || err != nil && !strings.Contains(err.Error(), one.refused) {
 			t.Errorf("%v: %v", one.variables, err)
