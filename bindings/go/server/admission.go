@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -27,7 +28,12 @@ type bucket struct {
 	tokens   float64
 	running  int
 	filled   time.Time
+	streams  map[holder]struct{} // running generations of keys with a limit of tokens
+	held     bool                // the streams are held until tokens have refilled
 }
+
+// holder is a generation that can be held: it computes nothing until it is released.
+type holder interface{ Hold(held bool) }
 
 // permit allows one request to run until release.
 type permit struct {
@@ -98,20 +104,23 @@ func (a *admission) enter(key Key) (*permit, *Failure) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closing {
-		return nil, unavailable(5*time.Second, "the server is shutting down")
+		return nil, unavailable(5*time.Second, "the server is shutting down").Because("shutting_down")
 	}
 	if a.running >= a.limits.MaxQueue {
-		return nil, overloaded(time.Second, "%d requests are running, which is the limit", a.running)
+		return nil, overloaded(time.Second, "%d requests are running, which is the limit", a.running).Because("queue_full")
 	}
 	b := a.bucketOf(key)
 	if key.MaxJobs > 0 && b.running >= key.MaxJobs {
-		return nil, overloaded(time.Second, "%d requests of this key are running, which is its limit", b.running)
+		return nil, overloaded(time.Second, "%d requests of this key are running, which is its limit", b.running).
+			Because("key_jobs")
 	}
 	if wait := missing(b.requests, 1, key.RequestsPerMinute); wait > 0 {
-		return nil, overloaded(wait, "the key is limited to %d requests per minute", key.RequestsPerMinute)
+		return nil, overloaded(wait, "the key is limited to %d requests per minute", key.RequestsPerMinute).
+			Because("key_requests")
 	}
 	if wait := missing(b.tokens, 1, key.TokensPerMinute); wait > 0 {
-		return nil, overloaded(wait, "the key is limited to %d tokens per minute", key.TokensPerMinute)
+		return nil, overloaded(wait, "the key is limited to %d tokens per minute", key.TokensPerMinute).
+			Because("key_tokens")
 	}
 	b.requests--
 	b.running++
@@ -131,7 +140,8 @@ func (a *admission) bucketOf(key Key) *bucket {
 	b, known := a.buckets[key.Owner]
 	now := a.now()
 	if !known {
-		b = &bucket{requests: float64(key.RequestsPerMinute), tokens: float64(key.TokensPerMinute), filled: now}
+		b = &bucket{requests: float64(key.RequestsPerMinute), tokens: float64(key.TokensPerMinute), filled: now,
+			streams: map[holder]struct{}{}}
 		a.buckets[key.Owner] = b
 	}
 	share := now.Sub(b.filled).Minutes()
@@ -149,11 +159,96 @@ func refill(has, minutes float64, perMinute int) float64 {
 	return has
 }
 
-// spend subtracts the tokens of a finished request. The bucket may drop below zero; later requests then wait.
-func (p *permit) spend(usage Usage) {
+// isMetered reports whether tokens are charged to the key.
+func (p *permit) isMetered() bool { return p.key.TokensPerMinute > 0 }
+
+// reserve charges the tokens of a prompt, or refuses them if the key has too few left.
+func (p *permit) reserve(numTokens int) *Failure {
+	limit := p.key.TokensPerMinute
+	if !p.isMetered() {
+		return nil
+	}
+	if numTokens > limit {
+		return overloaded(0, "the prompt has %d tokens, but the key is limited to %d tokens per minute; shorten it",
+			numTokens, limit).Because("key_tokens")
+	}
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
-	p.of.bucketOf(p.key).tokens -= float64(usage.Prompt - usage.Cached + usage.New)
+	b := p.of.bucketOf(p.key)
+	if wait := missing(b.tokens, float64(numTokens), limit); wait > 0 {
+		return overloaded(wait, "the prompt has %d tokens, and the key is limited to %d tokens per minute", numTokens,
+			limit).Because("key_tokens")
+	}
+	b.tokens -= float64(numTokens)
+	return nil
+}
+
+// spend subtracts computed tokens, or returns tokens if the number is negative. If too few are left for another
+// step, all streams of the owner are held until the bucket has refilled.
+func (p *permit) spend(numTokens int) {
+	if !p.isMetered() || numTokens == 0 {
+		return
+	}
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	b := p.of.bucketOf(p.key)
+	b.tokens -= float64(numTokens)
+	if !b.held && len(b.streams) > 0 && b.tokens < b.stepTokens(p.key) {
+		b.hold(true)
+		p.of.releaseLater(b, p.key)
+	}
+}
+
+// stepTokens returns the tokens that one step of all streams takes, at most those of a minute.
+func (b *bucket) stepTokens(key Key) float64 {
+	if len(b.streams) == 0 {
+		return 1
+	}
+	return math.Min(float64(len(b.streams)), float64(key.TokensPerMinute))
+}
+
+func (b *bucket) hold(held bool) {
+	b.held = held
+	for stream := range b.streams {
+		stream.Hold(held)
+	}
+}
+
+// releaseLater releases the streams once the bucket has the tokens of a step. The caller holds the mutex.
+func (a *admission) releaseLater(b *bucket, key Key) {
+	wait := missing(b.tokens, b.stepTokens(key), key.TokensPerMinute) + time.Millisecond
+	time.AfterFunc(wait, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.bucketOf(key); b.tokens < b.stepTokens(key) {
+			a.releaseLater(b, key)
+			return
+		}
+		b.hold(false)
+	})
+}
+
+// join adds a running generation, which is held while its key has no tokens left.
+func (p *permit) join(stream holder) {
+	if !p.isMetered() {
+		return
+	}
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	b := p.of.bucketOf(p.key)
+	b.streams[stream] = struct{}{}
+	if b.held {
+		stream.Hold(true)
+	}
+}
+
+func (p *permit) leave(stream holder) {
+	if !p.isMetered() {
+		return
+	}
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	delete(p.of.bucketOf(p.key).streams, stream)
 }
 
 // retain makes one more release necessary.

@@ -11,9 +11,15 @@ import (
 
 // Config is the configuration file. It is read again on SIGHUP; running requests keep the old configuration.
 type Config struct {
-	Listen  string                 `json:"listen"` // host:port; default 127.0.0.1:8080
-	Models  map[string]ModelConfig `json:"models"`
-	Aliases map[string]string      `json:"aliases"` // name to model
+	Listen string `json:"listen"` // host:port; default 127.0.0.1:8080
+	// Names under which clients may reach the server; "*.NAME" and "*" are patterns. If empty, every name, but only
+	// localhost and the machine's own if the server listens on the loopback address. Addresses are always allowed.
+	Hosts []string `json:"hosts"`
+	// Origins of web pages that may use the server, such as https://chat.example.com; "*" allows all.
+	Origins  []string               `json:"origins"`
+	LogLevel string                 `json:"log_level"` // debug, info, warning or error; "" means info
+	Models   map[string]ModelConfig `json:"models"`
+	Aliases  map[string]string      `json:"aliases"` // name to model
 	// Models to try in order if a model cannot be opened: name to other models.
 	Fallbacks map[string][]string `json:"fallbacks"`
 	Routes    []Route             `json:"routes"`
@@ -141,66 +147,4 @@ func ReadConfig(path string) (*Config, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return config, nil
-}
-
-// Check returns an error for invalid fields, and fills in defaults.
-func (c *Config) Check() error {
-	if c.Listen == "" {
-		c.Listen = "127.0.0.1:8080"
-	}
-	c.Limits.applyDefaults()
-	if len(c.Models) == 0 {
-		return fmt.Errorf("models is empty; add at least one model with its path")
-	}
-	for name, model := range c.Models {
-		if model.Path == "" {
-			return fmt.Errorf("models.%s.path is missing", name)
-		}
-		if events := model.PageEvents; events != nil && events.Listen == "" {
-			return fmt.Errorf("models.%s.page_events.listen is missing", name)
-		}
-	}
-	for alias, name := range c.Aliases {
-		if _, taken := c.Models[alias]; taken {
-			return fmt.Errorf("aliases.%s is also the name of a model", alias)
-		}
-		if err := c.requireModel("aliases."+alias, name); err != nil {
-			return err
-		}
-	}
-	for name, others := range c.Fallbacks {
-		for _, other := range others {
-			if err := c.requireModel("fallbacks."+name, other); err != nil {
-				return err
-			}
-		}
-	}
-	for i, route := range c.Routes {
-		if err := c.requireModel(fmt.Sprintf("routes[%d].to", i), route.To); err != nil {
-			return err
-		}
-		if route.Share < 0 || route.Share > 1 {
-			return fmt.Errorf("routes[%d].share is %v; it must be from 0 to 1", i, route.Share)
-		}
-	}
-	return c.checkKeys()
-}
-
-func (c *Config) requireModel(field, name string) error {
-	if _, known := c.Models[name]; !known {
-		return fmt.Errorf("%s is %q, which is not a model of the configuration", field, name)
-	}
-	return nil
-}
-
-func (c *Config) checkKeys() error {
-	for i, key := range c.Keys {
-		if len(key.SHA256) != 64 {
-			return fmt.Errorf("keys[%d].sha256 must be 64 hexadecimal digits (printf %%s KEY | sha256sum)", i)
-		}
-		if key.Owner == "" {
-			return fmt.Errorf("keys[%d].owner is missing", i)
-		}
-	}
-	return nil
 }

@@ -31,6 +31,8 @@ type Model interface {
 	// template needs, as a JSON list.
 	PromptChanges(g *Generation) (json.RawMessage, error)
 	Info() ModelInfo
+	// LongestToken returns the number of bytes of the longest token.
+	LongestToken() (int, error)
 	// Close ends this use of the model. Call it once for each Open, after closing its streams.
 	Close()
 }
@@ -42,8 +44,18 @@ type Stream interface {
 	Next(ctx context.Context) (Piece, error)
 	// Result returns the result of the generation, once Next has returned io.EOF.
 	Result() Result
+	// Progress returns what was computed so far, also after Close.
+	Progress() Progress
+	// Hold pauses the generation within a step, or continues it. It never waits.
+	Hold(held bool)
 	// Close ends the generation if it is still running.
 	Close()
+}
+
+// Progress is the state of a generation. Until it has started, no token counts as cached.
+type Progress struct {
+	Usage
+	Queued time.Duration // time from submit to the first work
 }
 
 // ModelInfo describes a loaded model.
@@ -106,6 +118,10 @@ type Scheduling struct {
 	Namespace string // such as the key's owner; prompts are shared within it
 	Priority  int
 	Deadline  time.Duration // 0 means none
+
+	// Admit is called once with the number of tokens of the prompt, before more than a step of work on them. Its error
+	// refuses the work. nil admits every prompt.
+	Admit func(numTokens int) error
 }
 
 // PieceKind is the kind of a piece of an answer.

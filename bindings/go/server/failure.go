@@ -20,6 +20,7 @@ type Failure struct {
 	Message    string
 	RetryAfter time.Duration // 0 means unknown
 	Cause      error         // only for the log; may be nil
+	Reason     string        // word for the log and the metrics; "" means that of the code or the status
 }
 
 func (f *Failure) Error() string {
@@ -27,6 +28,31 @@ func (f *Failure) Error() string {
 		return f.Message + ": " + f.Cause.Error()
 	}
 	return f.Message
+}
+
+// Because sets the reason.
+func (f *Failure) Because(reason string) *Failure {
+	f.Reason = reason
+	return f
+}
+
+// Reasons of failures without a code.
+var statusReasons = map[int]string{http.StatusBadRequest: "invalid_request", http.StatusForbidden: "forbidden",
+	http.StatusNotFound: "not_found", http.StatusMethodNotAllowed: "method_not_allowed",
+	http.StatusRequestTimeout: "body_timeout", http.StatusRequestEntityTooLarge: "body_too_large"}
+
+// reason returns one of a bounded number of words.
+func (f *Failure) reason() string {
+	if f.Reason != "" {
+		return f.Reason
+	}
+	if f.Code != "" {
+		return f.Code
+	}
+	if reason, known := statusReasons[f.Status]; known {
+		return reason
+	}
+	return "internal"
 }
 
 func invalid(param, format string, args ...interface{}) *Failure {

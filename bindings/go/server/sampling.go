@@ -147,10 +147,5 @@ func newUsage(results []Result) *usageBody {
 	return out
 }
 
-func (s *Server) account(c *call, results []Result) {
-	c.traced.results = results
-	for _, result := range results {
-		c.permit.spend(result.Usage)
-		s.counters.count(result.Usage)
-	}
-}
+// account keeps the results for the trace span. Tokens are charged and counted as they are computed (meter.go).
+func (s *Server) account(c *call, results []Result) { c.traced.results = results }

@@ -25,14 +25,17 @@ type Server struct {
 	tracer    Tracer // nil if there is none
 	mux       *http.ServeMux
 	started   time.Time
+	paths     map[string]bool // of the metrics
+	longTexts gate
 	bodyBytes int64 // of all running requests; atomic
 }
 
 // New creates a server for the models of an engine. The configuration must have been checked.
 func New(engine Engine, config *Config, log *Logger) *Server {
 	s := &Server{engine: engine, admission: newAdmission(config), stored: newStore(&config.Limits),
-		log: log, mux: http.NewServeMux(), started: time.Now()}
+		log: log, mux: http.NewServeMux(), started: time.Now(), paths: map[string]bool{}, longTexts: newGate()}
 	s.config.Store(config)
+	s.log.SetLevel(config.Level())
 	s.routes()
 	return s
 }
@@ -43,6 +46,7 @@ func (s *Server) Configure(config *Config) {
 	s.shares.reset()
 	s.admission.configure(config)
 	s.stored.configure(&config.Limits)
+	s.log.SetLevel(config.Level())
 }
 
 // Drain refuses new requests and waits until none is running, or ctx ends.
@@ -75,7 +79,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("request-id", exchange.id)
 	}
 	defer s.finish(exchange, r)
-	s.mux.ServeHTTP(exchange, r)
+	if s.guard(exchange, r) {
+		s.mux.ServeHTTP(exchange, r)
+	}
 }
 
 func (s *Server) finish(e *exchange, r *http.Request) {
@@ -85,10 +91,18 @@ func (s *Server) finish(e *exchange, r *http.Request) {
 			s.fail(e, r, failureOf(nil))
 		}
 	}
-	s.counters.observe(r.URL.Path, e.status, time.Since(e.began))
+	took := time.Since(e.began)
+	s.counters.observe(s.knownPath(r.URL.Path), e, took)
 	s.record(e, r)
-	s.log.Info("request", Fields{"request": e.id, "trace": r.Header.Get("traceparent"), "method": r.Method,
-		"path": r.URL.Path, "status": e.status, "seconds": time.Since(e.began).Seconds()})
+	s.logRequest(e, r, took)
+}
+
+// knownPath bounds the number of label values, whatever paths clients request.
+func (s *Server) knownPath(path string) string {
+	if s.paths[path] {
+		return path
+	}
+	return "other"
 }
 
 // exchange is the ResponseWriter of one request, with data for the log and the metrics.
@@ -102,6 +116,7 @@ type exchange struct {
 	writeTime time.Duration
 	allowed   time.Time // time of the last extension of the write deadline
 	traced    traced
+	report    report
 }
 
 // allowRead sets the deadline for data of the client; the zero time means none.
@@ -214,6 +229,7 @@ type call struct {
 }
 
 func (s *Server) post(path string, handle func(*call) error) {
+	s.paths[path] = true
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
@@ -226,6 +242,7 @@ func (s *Server) post(path string, handle func(*call) error) {
 }
 
 func (s *Server) get(path string, handle http.HandlerFunc) {
+	s.paths[path] = true
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", http.MethodGet)
@@ -244,6 +261,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, handle func(*call
 		s.fail(w, r, failure)
 		return
 	}
+	w.(*exchange).report.owner = key.Owner
 	permit, failure := s.admission.enter(key)
 	if failure != nil {
 		s.fail(w, r, failure)
@@ -292,9 +310,11 @@ func (s *Server) sendFailure(c *call, err error) {
 	var told *Failure
 	if c.r.Context().Err() != nil && !errors.As(err, &told) {
 		c.status = statusClientGone
+		c.refuse(&Failure{Reason: "client_gone"})
 		return // the client has disconnected
 	}
 	failure := failureOf(err)
+	c.refuse(failure)
 	if failure.Status >= http.StatusInternalServerError {
 		s.log.Error("a request failed", Fields{"request": c.id, "error": err.Error()})
 	}
@@ -311,6 +331,9 @@ func (s *Server) sendFailure(c *call, err error) {
 }
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, failure *Failure) {
+	if e, is := w.(interface{ refuse(*Failure) }); is {
+		e.refuse(failure)
+	}
 	failure.setHeaders(w.Header())
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(failure.Status)
@@ -355,11 +378,12 @@ func (s *Server) open(c *call, name string, promptBytes int) (Model, error) {
 		resolved = other
 		model, err = s.engine.Open(c.ctx, other)
 	}
-	if err == nil {
-		c.opened = model
-		c.traced.model = resolved
+	if err != nil {
+		return nil, err
 	}
-	return model, err
+	c.opened = model
+	c.traced.model = resolved
+	return &meteredModel{Model: model, call: c}, nil
 }
 
 // submit opens the model and submits one generation.

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
+	"quire.dev/quire/server/local"
 	"quire.dev/quire/server/otlp"
 )
 
@@ -30,7 +32,7 @@ Serves the HTTP interfaces of OpenAI and Anthropic with models on this machine.
   --config FILE       configuration in JSON; SIGHUP reloads it
   --model NAME=DIR    serves the model directory DIR as NAME, loaded at start; may be repeated
   --listen HOST:PORT  overrides the configuration; default 127.0.0.1:8080; port 0 takes a free port
-  --check             checks the configuration, prints errors, and ends
+  --check             checks the configuration, its files, and whether its models fit; prints errors, and ends
   --version           prints the version of the library
   --help              prints this text
 
@@ -68,10 +70,36 @@ func run(args []string, out, errors io.Writer) int {
 		return exitUsage
 	}
 	if parsed.check {
-		fmt.Fprintln(out, "the configuration is valid")
-		return exitOK
+		return check(config, out, errors)
 	}
+	followControlGroup(log)
 	return serve(parsed, config, log)
+}
+
+// check reports what would fail once the server runs.
+func check(config *server.Config, out, errors io.Writer) int {
+	problems := local.Check(config)
+	for _, problem := range problems {
+		fmt.Fprintln(errors, "quire-server:", problem)
+	}
+	if len(problems) > 0 {
+		return exitUsage
+	}
+	fmt.Fprintln(out, "the configuration is valid")
+	return exitOK
+}
+
+// followControlGroup limits the threads that run Go code to the processors that the control group grants, as Go 1.25
+// and later do by themselves.
+func followControlGroup(log *server.Logger) {
+	granted := server.GrantedProcessors(os.DirFS("/"))
+	if granted == 0 || granted >= runtime.NumCPU() {
+		return
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(granted)
+	}
+	log.Info("the control group limits the processors", server.Fields{"processors": granted})
 }
 
 // parse reads the command line. done is true if an option printed its text and the program ends.
@@ -115,6 +143,9 @@ func (a *arguments) addModel(text string) error {
 // readSpans reads the options of the span exporter from the environment.
 func (a *arguments) readSpans(log *server.Logger) error {
 	options, wanted, err := otlp.FromEnvironment(os.Getenv)
+	for _, warning := range options.Warnings {
+		log.Warn("a variable of OpenTelemetry is not followed", server.Fields{"warning": warning})
+	}
 	if wanted {
 		options.Failed = func(err error) {
 			log.Warn("spans cannot be sent and are lost", server.Fields{"error": err.Error()})

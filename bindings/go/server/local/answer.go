@@ -12,6 +12,7 @@ import (
 type answer struct {
 	callsAsText bool // the client does not want calls
 	last        quire.ResponseKind
+	numBegun    int // calls
 	numCalls    int // completed calls
 }
 
@@ -34,6 +35,7 @@ func (a *answer) piece(event *quire.Event) (server.Piece, bool) {
 	case quire.ResponseReasoning:
 		return server.Piece{Kind: server.PieceReasoning, Text: text}, text != ""
 	case quire.ResponseCallBegin:
+		a.numBegun++
 		return server.Piece{Kind: server.PieceCallBegun, CallID: callID(event.CallID), Name: event.CallName}, true
 	case quire.ResponseArguments:
 		return server.Piece{Kind: server.PieceArguments, Text: text}, text != ""
@@ -53,5 +55,9 @@ func callID(written string) string {
 	_, _ = rand.Read(bytes)
 	return "call_" + hex.EncodeToString(bytes)
 }
+
+// numCut returns the number of calls that have begun but are not complete. At the end of an answer they were cut off, or
+// the model has broken them off: their arguments are no valid JSON, and no client should act on them.
+func (a *answer) numCut() int { return a.numBegun - a.numCalls }
 
 func (a *answer) inReasoning() bool { return a.last == quire.ResponseReasoning }

@@ -5,6 +5,8 @@ package local
 import (
 	"context"
 	"errors"
+	"os"
+	goruntime "runtime"
 	"sync"
 	"time"
 
@@ -26,6 +28,9 @@ type Engine struct {
 	live   map[*model]struct{} // all models that are not freed: those of slots, and retired ones still in use
 	freed  bool                // a model was freed since the heap was last trimmed
 	pages  map[string]*pagePublisher
+
+	budgets map[string]int64 // bytes by device; constant
+	library *quire.Queue     // lines of the library's log
 }
 
 // slot holds one model of the configuration.
@@ -44,25 +49,43 @@ const retryAfter = 5 * time.Second
 
 // New creates an engine for the models of a checked configuration, and starts to load those with preload.
 func New(config *server.Config, log *server.Logger) (*Engine, error) {
-	runtime, err := quire.NewRuntime(quire.RuntimeOptions{NumThreads: config.Threads,
-		MemoryBudgets: config.MemoryBudgets})
+	runtime, err := newRuntime(config)
 	if err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
 	e := &Engine{runtime: runtime, log: log, ctx: ctx, end: end, models: map[string]*slot{},
-		live: map[*model]struct{}{}, pages: map[string]*pagePublisher{}}
+		live: map[*model]struct{}{}, pages: map[string]*pagePublisher{}, budgets: config.MemoryBudgets}
+	log.SetLevel(config.Level())
+	if err := e.followLog(); err != nil {
+		_ = runtime.Close()
+		return nil, err
+	}
 	e.Configure(config)
 	e.running.Add(1)
 	go e.watchModels()
 	return e, nil
 }
 
+// newRuntime creates a runtime with the settings of a configuration. Without a number of threads, they follow the
+// processors that the control group grants.
+func newRuntime(config *server.Config) (*quire.Runtime, error) {
+	threads := config.Threads
+	if granted := server.GrantedProcessors(os.DirFS("/")); threads == 0 && granted > 0 && granted < goruntime.NumCPU() {
+		threads = granted
+	}
+	return quire.NewRuntime(quire.RuntimeOptions{NumThreads: threads, MemoryBudgets: config.MemoryBudgets})
+}
+
+// Version returns the version of the library.
+func (e *Engine) Version() string { return quire.LibraryVersion() }
+
 // Configure applies the models of a new configuration. A removed or changed model is unloaded once its
 // requests have ended; new requests use the new one.
 func (e *Engine) Configure(config *server.Config) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
+	e.setLogLevel()
 	for name, s := range e.models {
 		if described, stays := config.Models[name]; !stays || !s.config.Same(described) {
 			delete(e.models, name)
@@ -97,6 +120,7 @@ func (e *Engine) Close() {
 		pages.close()
 	}
 	e.live, e.models, e.pages = nil, nil, nil
+	_ = e.library.Close()
 	_ = e.runtime.Close()
 }
 
@@ -204,12 +228,21 @@ func (e *Engine) load(s *slot, config server.ModelConfig) {
 }
 
 // loadOrMakeRoom loads a model. If memory runs out, it unloads models without users, the least recently used
-// first, and tries again.
+// first, and tries again. For a model that can never fit, none is unloaded.
 func (e *Engine) loadOrMakeRoom(name string, config server.ModelConfig) (*model, error) {
-	for {
+	for checked := false; ; {
 		loaded, err := load(e.ctx, e, name, config)
-		if !errors.Is(err, quire.CodeOutOfMemory) || !e.unloadOldest() {
+		if !errors.Is(err, quire.CodeOutOfMemory) {
 			return loaded, err
+		}
+		if !checked {
+			checked = true
+			if never := checkFit(e.runtime, name, config, e.budgets); never != nil {
+				return nil, never
+			}
+		}
+		if !e.unloadOldest() {
+			return nil, err
 		}
 	}
 }

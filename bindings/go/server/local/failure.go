@@ -27,6 +27,12 @@ func gone(name string) *server.Failure {
 
 // loadFailure returns the error for clients. The reason, which may name files, is only in the log.
 func loadFailure(name string, err error) error {
+	var never *neverFits
+	if errors.As(err, &never) {
+		failure := unavailable("the model %q needs more memory than this server has", name)
+		failure.RetryAfter = 0
+		return failure.Because("never_fits")
+	}
 	if errors.Is(err, quire.CodeOutOfMemory) {
 		failure := unavailable("not enough memory for the model %q now; try again later", name)
 		failure.RetryAfter = retryAfter

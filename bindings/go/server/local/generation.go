@@ -10,7 +10,7 @@ import (
 )
 
 // Submit submits a generation to the cache. Everything that can be checked in advance is checked here.
-func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, error) {
+func (m *model) Submit(ctx context.Context, g *server.Generation) (server.Stream, error) {
 	request, err := m.request(g)
 	if err != nil {
 		return nil, err
@@ -28,10 +28,30 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 	if request.ResponseDialect != "" {
 		s.answer = &answer{callsAsText: !wantsCalls(g)}
 	}
+	if err := ctx.Err(); err != nil { // the client has left while the constraint was compiled
+		return nil, err
+	}
 	if s.job, err = m.cache.Submit(request); err != nil {
 		return nil, m.failed(from, err)
 	}
+	if err := s.admit(ctx, g.Admit); err != nil {
+		s.Close()
+		return nil, err
+	}
 	return s, nil
+}
+
+// admit reads the number of tokens of the prompt, and returns an error if the client has left meanwhile or its key
+// has too few tokens left.
+func (s *stream) admit(ctx context.Context, admit func(numTokens int) error) error {
+	s.mutex.Lock()
+	s.look()
+	numTokens := s.progress.Prompt
+	s.mutex.Unlock()
+	if err := ctx.Err(); err != nil || admit == nil {
+		return err
+	}
+	return admit(numTokens)
 }
 
 // failed converts an error like jobFailure, and unloads a model whose device is lost.

@@ -41,6 +41,14 @@ func (m *model) measure(ctx context.Context, kind quire.JobKind, input *server.P
 	if err != nil {
 		return nil, server.Usage{}, err
 	}
+	if err := ctx.Err(); err != nil { // the client has left while the prompt was tokenized
+		return nil, server.Usage{}, err
+	}
+	if s.Admit != nil {
+		if err := s.Admit(len(tokens)); err != nil {
+			return nil, server.Usage{}, err
+		}
+	}
 	request := quire.Request{Kind: kind, Tokens: tokens}
 	schedule(&request, s)
 	job, err := m.cache.Submit(request)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"quire.dev/quire"
@@ -23,6 +24,9 @@ type model struct {
 	reasons    bool                // it may produce reasoning
 	recommends bool                // its authors recommend sampling settings
 	info       server.ModelInfo
+
+	measuring sync.Once // of the longest token
+	longest   int
 
 	// Protected by the mutex of the engine.
 	users   int       // requests that have opened it
@@ -141,6 +145,22 @@ func (m *model) Close() { m.engine.release(m) }
 
 // Info returns the description of the model.
 func (m *model) Info() server.ModelInfo { return m.info }
+
+// LongestToken returns the number of bytes of the longest token. The first call looks at all tokens.
+func (m *model) LongestToken() (int, error) {
+	m.measuring.Do(func() {
+		for token := 0; token < m.info.VocabSize; token++ {
+			// An id without a token has no text.
+			if bytes, err := m.model.TokenBytes(int32(token)); err == nil && len(bytes) > m.longest {
+				m.longest = len(bytes)
+			}
+		}
+	})
+	if m.longest == 0 {
+		return 0, fmt.Errorf("the model %q has no tokens", m.name)
+	}
+	return m.longest, nil
+}
 
 // Tokenize returns the tokens of a text; the text of special tokens stays text.
 func (m *model) Tokenize(text string, addSpecial bool) ([]int32, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
@@ -21,6 +22,12 @@ type stream struct {
 	reasoning   int                   // number of reasoning tokens
 	over        bool
 	result      server.Result
+
+	mutex    sync.Mutex // protects the fields below
+	progress server.Progress
+	taken    int  // tokens of the events so far
+	started  bool // progress has the cached tokens of the prompt
+	complete bool // progress does not change any more
 }
 
 func asError(err error, target **quire.Error) bool { return errors.As(err, target) }
@@ -63,6 +70,7 @@ func (s *stream) take(event *quire.Event) error {
 			break
 		}
 	}
+	s.advance(event)
 	if event.Usage != nil {
 		s.finish(event)
 		if len(s.logProbs) > 0 {
@@ -92,10 +100,55 @@ func (s *stream) finish(event *quire.Event) {
 		event.Usage.CachedTokens, event.Usage.NewTokens)}
 	s.result.Usage.Reasoning = s.reasoning
 	switch {
-	case event.Finish == quire.FinishLength || event.Finish == quire.FinishMaxSeqLen:
+	case event.Finish == quire.FinishLength || event.Finish == quire.FinishMaxSeqLen || s.answer != nil && s.answer.numCut() > 0:
 		s.result.Finish = server.FinishLength
 	case s.answer != nil && s.answer.numCalls > 0:
 		s.result.Finish = server.FinishCalls
+	}
+}
+
+// advance counts the tokens of an event. The first event comes after the prompt, whose cached tokens are known then.
+func (s *stream) advance(event *quire.Event) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if usage := event.Usage; usage != nil {
+		s.progress = server.Progress{Usage: usageOf(usage.PromptTokens, usage.CachedTokens, usage.NewTokens),
+			Queued: usage.TimeQueued}
+		s.complete = true
+		return
+	}
+	if !s.started {
+		s.look()
+	}
+	if s.taken += len(event.Tokens); s.taken > s.progress.New {
+		s.progress.New = s.taken
+	}
+}
+
+// look takes the progress from the job. The caller holds the mutex.
+func (s *stream) look() {
+	info, err := s.job.Info()
+	if err != nil {
+		return
+	}
+	s.started = info.NewTokens > 0
+	s.progress = server.Progress{Usage: usageOf(info.PromptTokens, info.CachedTokens, info.NewTokens),
+		Queued: info.TimeQueued}
+}
+
+// Progress returns what was computed so far.
+func (s *stream) Progress() server.Progress {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.progress
+}
+
+// Hold pauses the job within a step, or resumes it.
+func (s *stream) Hold(held bool) {
+	if held {
+		_ = s.job.Pause()
+	} else {
+		_ = s.job.Resume()
 	}
 }
 
@@ -134,4 +187,12 @@ func (m *model) logProb(token int32, value float32) (server.TokenLogProb, error)
 func (s *stream) Result() server.Result { return s.result }
 
 // Close ends the job within a step, if it is still running.
-func (s *stream) Close() { _ = s.job.Close() }
+func (s *stream) Close() {
+	s.mutex.Lock()
+	if !s.complete {
+		s.look() // tokens may have been computed whose events were not taken
+		s.complete = true
+	}
+	s.mutex.Unlock()
+	_ = s.job.Close()
+}

@@ -72,9 +72,15 @@ func (m echoModel) Info() server.ModelInfo {
 	return server.ModelInfo{ContextTokens: 4096, VocabSize: 256, HasTemplate: true}
 }
 
+func (m echoModel) LongestToken() (int, error) { return 16, nil }
+
 func (m echoModel) Close() {}
 
 type echoStream struct{ pieces []server.Piece }
+
+func (s *echoStream) Progress() server.Progress { return server.Progress{} }
+
+func (s *echoStream) Hold(bool) {}
 
 func (s *echoStream) Next(context.Context) (server.Piece, error) {
 	if len(s.pieces) == 0 {

@@ -320,7 +320,7 @@ func digest(key string) string {
 func TestKeysAreRequiredAndCounted(t *testing.T) {
 	f := start(t, func(c *server.Config) {
 		c.Keys = []server.Key{{SHA256: digest("k1"), Owner: "a", RequestsPerMinute: 2, Models: []string{"m"}},
-			{SHA256: digest("k2"), Owner: "b", TokensPerMinute: 5}}
+			{SHA256: digest("k2"), Owner: "b", TokensPerMinute: 8}}
 	})
 	response, _ := f.do("POST", "/v1/chat/completions", chat("x", ""))
 	expect(t, response.StatusCode, 401)

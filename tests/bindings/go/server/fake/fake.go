@@ -19,6 +19,8 @@ type Engine struct {
 	Broken  map[string]bool // names that cannot be opened
 	Delay   time.Duration   // before each piece
 	Open_   atomic.Int64    // number of open streams
+	Tokens  atomic.Int64    // number of tokens that were generated
+	Metrics string          // written as the engine's own metrics
 	Models_ atomic.Int64    // number of open models
 
 	mu   sync.Mutex
@@ -41,14 +43,27 @@ func (e *Engine) Open(_ context.Context, name string) (server.Model, error) {
 	return &model{e, name}, nil
 }
 
+// States, Evict, Stepping, Loads and PageSources describe models without any state.
+func (e *Engine) States() map[string]string                 { return map[string]string{} }
+func (e *Engine) Evict(string) error                        { return nil }
+func (e *Engine) Stepping() bool                            { return true }
+func (e *Engine) Loads() map[string]server.ModelLoad        { return map[string]server.ModelLoad{} }
+func (e *Engine) PageSources() map[string]server.PageSource { return nil }
+
+// WriteMetrics writes the configured text.
+func (e *Engine) WriteMetrics(out io.Writer) error {
+	_, err := io.WriteString(out, e.Metrics)
+	return err
+}
+
 type model struct {
 	engine *Engine
 	name   string
 }
 
 // Submit answers as the message scripts it: "say TEXT", "think A|B" (reasoning and answer), "call NAME
-// ARGUMENTS", "fail", "wait" (for ever), "fill TEXT" (the end of the context). Any other message is echoed word by
-// word, up to a stop text.
+// ARGUMENTS", "cut NAME ARGUMENTS" (a call that was cut off), "fail", "wait" (for ever), "count" (for ever, a token
+// each time), "fill TEXT" (the end of the context). Any other message is echoed word by word, up to a stop text.
 func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, error) {
 	m.engine.mu.Lock()
 	m.engine.last = g
@@ -76,6 +91,14 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 		s.words(server.PieceArguments, parts[1])
 		s.pieces = append(s.pieces, server.Piece{Kind: server.PieceCallEnded})
 		s.result.Finish = server.FinishCalls
+	case "cut":
+		parts := strings.SplitN(rest, " ", 2)
+		s.pieces = append(s.pieces, server.Piece{Kind: server.PieceCallBegun, CallID: "call_1", Name: parts[0]})
+		s.words(server.PieceArguments, parts[1])
+		s.result.Finish = server.FinishLength
+	case "count":
+		s.words(server.PieceText, "0 ")
+		s.counts = true
 	case "fail":
 		s.words(server.PieceText, "so far")
 		s.err = fmt.Errorf("the device is lost: secret detail")
@@ -94,6 +117,11 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 	}
 	s.addLogProbs(g)
 	s.result.Usage.New = len(s.pieces)
+	if g.Admit != nil {
+		if err := g.Admit(s.result.Usage.Prompt); err != nil {
+			return nil, err
+		}
+	}
 	m.engine.Open_.Add(1)
 	return s, nil
 }
@@ -110,7 +138,12 @@ func lastText(g *server.Generation) string {
 	return text
 }
 
-func (m *model) Embed(_ context.Context, input server.Prompt, _ server.Scheduling) (server.Embedding, error) {
+func (m *model) Embed(_ context.Context, input server.Prompt, options server.Scheduling) (server.Embedding, error) {
+	if options.Admit != nil {
+		if err := options.Admit(len(input.Text)); err != nil {
+			return server.Embedding{}, err
+		}
+	}
 	return server.Embedding{Vector: []float32{float32(len(input.Text)), 0.5, -2, 0},
 		Usage: server.Usage{Prompt: len(input.Text)}}, nil
 }
@@ -163,6 +196,9 @@ func (m *model) PromptChanges(*server.Generation) (json.RawMessage, error) {
 
 func (m *model) Close() { m.engine.Models_.Add(-1) }
 
+// LongestToken returns a bound that no word of a test exceeds.
+func (m *model) LongestToken() (int, error) { return 16, nil }
+
 func (m *model) Info() server.ModelInfo { return server.ModelInfo{ContextTokens: 4096, VocabSize: 256} }
 
 type stream struct {
@@ -172,8 +208,58 @@ type stream struct {
 	result server.Result
 	err    error
 	waits  bool
+	counts bool
 	stop   chan struct{}
 	once   sync.Once
+
+	mu    sync.Mutex
+	taken int           // pieces
+	held  chan struct{} // closed when the stream continues; nil if it is not held
+}
+
+// Progress counts each piece as a token.
+func (s *stream) Progress() server.Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	usage := s.result.Usage
+	usage.New = s.taken
+	if s.taken == 0 {
+		usage.Cached = 0
+	}
+	return server.Progress{Usage: usage, Queued: 3 * time.Millisecond}
+}
+
+// Hold stops and continues the pieces.
+func (s *stream) Hold(held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !held && s.held != nil {
+		close(s.held)
+		s.held = nil
+	} else if held && s.held == nil {
+		s.held = make(chan struct{})
+	}
+}
+
+// take counts a token once the stream is not held.
+func (s *stream) take(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		held := s.held
+		if held == nil {
+			s.taken++
+			s.engine.Tokens.Add(1)
+		}
+		s.mu.Unlock()
+		if held == nil {
+			return nil
+		}
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // untilStop returns the text up to a stop text.
@@ -217,8 +303,18 @@ func (s *stream) Next(ctx context.Context) (server.Piece, error) {
 		}
 	}
 	if s.next < len(s.pieces) {
+		if err := s.take(ctx); err != nil {
+			return server.Piece{}, err
+		}
 		s.next++
 		return s.pieces[s.next-1], nil
+	}
+	if s.counts {
+		if err := s.take(ctx); err != nil {
+			return server.Piece{}, err
+		}
+		time.Sleep(100 * time.Microsecond)
+		return s.pieces[0], ctx.Err()
 	}
 	if s.waits {
 		select {
