@@ -80,6 +80,8 @@ function(quire_install_server component extra)
     COMPONENT ${component} ${extra})
   install(FILES server/quire-server.service DESTINATION lib/systemd/system COMPONENT ${component} ${extra})
   install(FILES server/server.json server/kubernetes/worker.yaml server/kubernetes/inference-pool.yaml
+    server/docker/Dockerfile server/docker/compose.yaml server/prometheus/prometheus.yaml server/prometheus/alerts.yaml
+    server/grafana/quire.json server/grafana/provisioning.yaml
     DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/quire-server/examples" COMPONENT ${component} ${extra})
   install(FILES server/quire-server.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT ${component} ${extra})
 endfunction()

@@ -373,14 +373,22 @@ def chat(command):
     require(text.strip(), "the chat printed nothing")
 
 
-def check_server(prefix):
-    """Checks that the server runs from its folder, does not refer to the build tree, and accepts its example."""
+def check_server(prefix, options):
+    """Checks that the server runs from its folder, does not refer to the build tree, and accepts its example with the
+    embedded model."""
     program = prefix / "bin/quire-server"
     require(str(ROOT) not in run("readelf", "-d", program), "the server refers to the build tree")
     version = run(program, "--version", env=environment())
     require(version.startswith("quire-server 0."), f"its version is {version!r}")
-    example = prefix / "share/doc/quire-server/examples/server.json"
+    examples = prefix / "share/doc/quire-server/examples"
+    text = (examples / "server.json").read_text(encoding="utf-8")
+    installed = "/usr/share/quire/models/story-15m-exl2-4.0bpw"
+    require(installed in text, "the example does not name the installed model")
+    example = options.work / "example.json"
+    example.write_text(text.replace(installed, str(options.model)), encoding="utf-8")
     run(program, "--config", example, "--check", env=environment())
+    for name in ("Dockerfile", "compose.yaml", "prometheus.yaml", "alerts.yaml", "quire.json", "provisioning.yaml"):
+        require((examples / name).exists(), f"the example {name} is not in the package")
     for path in ("share/man/man1/quire-server.1", "lib/systemd/system/quire-server.service"):
         require((prefix / path).exists(), f"{path} is not in the package")
 
@@ -388,7 +396,7 @@ def check_server(prefix):
 def command(options):
     generate([options.root / "bin/quire"], options)
     if has_server(options):
-        check_server(options.root)
+        check_server(options.root, options)
 
 
 def deb(options):
@@ -403,6 +411,11 @@ def deb(options):
     require("libc6 (>=" in packages["libquire0.1"], f"libquire0.1 depends on no libc6:\n{packages['libquire0.1']}")
     for name in {"quire"} | server:
         require("libquire0.1 (>=" in packages[name], f"{name} depends on no libquire0.1:\n{packages[name]}")
+    if server:
+        image = (ROOT / "packaging/server/docker/Dockerfile").read_text(encoding="utf-8")
+        copied = next(line for line in image.splitlines() if line.startswith("COPY ")).split()[1:-1]
+        require({name for name in packages for pattern in copied if list(options.dist.glob(pattern)) and pattern == f"{name}_*.deb"}
+                == {"libquire0.1", "quire-server"}, f"the image takes other packages: {copied}")
     for name in {"libquire-dev"} | cuda:
         require("libquire0.1 (=" in packages[name], f"{name} belongs to one library:\n{packages[name]}")
     root = options.work / "deb_root"

@@ -14,6 +14,7 @@ import (
 type Page struct {
 	Types   map[string]string  // by family
 	Samples map[string]float64 // by name and labels, as they are written
+	Labels  map[string]bool    // names
 }
 
 var (
@@ -36,7 +37,7 @@ type bucket struct{ bound, count float64 }
 // Parse checks a page: its syntax, that the samples of a family follow its TYPE and come together, that no sample
 // appears twice, and that histograms are cumulative and end with +Inf.
 func Parse(text string) (*Page, error) {
-	r := &reader{page: &Page{Types: map[string]string{}, Samples: map[string]float64{}}, helped: map[string]bool{},
+	r := &reader{page: &Page{Types: map[string]string{}, Samples: map[string]float64{}, Labels: map[string]bool{}}, helped: map[string]bool{},
 		bounds: map[string][]bucket{}}
 	if !strings.HasSuffix(text, "\n") {
 		return nil, fmt.Errorf("the last line does not end")
@@ -47,6 +48,19 @@ func Parse(text string) (*Page, error) {
 		}
 	}
 	return r.page, r.checkHistograms()
+}
+
+// Has reports whether a metric of a query is on the page: a family, or a part of a histogram.
+func (p *Page) Has(metric string) bool {
+	if p.Types[metric] != "" {
+		return p.Types[metric] != "histogram" // its parts are queried
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if family := strings.TrimSuffix(metric, suffix); family != metric && p.Types[family] == "histogram" {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *reader) line(line string) error {
@@ -112,7 +126,7 @@ func (r *reader) labels(name, text string, value float64) error {
 		if parts == nil || seen[parts[1]] {
 			return fmt.Errorf("a label is malformed or appears twice: %q", text)
 		}
-		seen[parts[1]] = true
+		seen[parts[1]], r.page.Labels[parts[1]] = true, true
 		text = text[len(parts[0]):]
 		if parts[1] == "le" {
 			bound, _ = strconv.ParseFloat(parts[2], 64)
