@@ -70,8 +70,13 @@ type process struct {
 
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, command: exec.Command(command(t), append(args, "--listen", "127.0.0.1:0")...),
-		ended: make(chan struct{})}
+	return launch(t, exec.Command(command(t), append(args, "--listen", "127.0.0.1:0")...))
+}
+
+// launch runs a command that becomes a server.
+func launch(t *testing.T, command *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, command: command, ended: make(chan struct{})}
 	log, err := p.command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

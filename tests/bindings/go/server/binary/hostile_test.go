@@ -128,7 +128,7 @@ func TestIdleConnectionsAreClosedAndOthersServed(t *testing.T) {
 	var slow []net.Conn
 	for i := 0; i < 300; i++ {
 		conn := p.dial()
-		text := "POST /v1/completions HTTP/1.1\r\nHost: a\r\nX-Slow: "
+		text := "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 		if i%2 == 1 { // complete headers, and a body that never comes
 			text += "1\r\nContent-Length: 1000\r\n\r\n{\"model\""
 		}
@@ -153,23 +153,23 @@ func TestTooLargeRequestsAreRefusedInBoundedMemory(t *testing.T) {
 	p.served()
 	before := p.residentBytes()
 	var headers bytes.Buffer
-	headers.WriteString("POST /v1/completions HTTP/1.1\r\nHost: a\r\n")
+	headers.WriteString("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n")
 	for i := 0; i < 1000000; i++ {
 		fmt.Fprintf(&headers, "X-%d: a\r\n", i)
 	}
 	if status := p.status(append(headers.Bytes(), "\r\n"...)); status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Error("headers:", status)
 	}
-	long := "POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n"
+	long := "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n"
 	if status := p.status(append([]byte(long), bytes.Repeat([]byte(" "), 2000000)...)); status != 413 {
 		t.Error("a long body:", status)
 	}
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", 100000, strings.Repeat(" ", 100000))
-	chunked := "POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat(chunk, 20)
+	chunked := "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat(chunk, 20)
 	if status := p.status([]byte(chunked)); status != 413 {
 		t.Error("a body without end:", status)
 	}
-	both := "POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+	both := "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
 	if status := p.status([]byte(both)); status != 400 && status != 0 {
 		t.Error("two lengths:", status)
 	}
@@ -304,7 +304,7 @@ func TestAClientThatStopsReadingEndsItsRequest(t *testing.T) {
 	body := `{"model":"story","messages":[{"role":"user","content":"a"}],"stream":true,"n":16,"logprobs":true,
 		"top_logprobs":20,"max_tokens":1500,"logit_bias":{"1":-1000}}`
 	conn := p.dial()
-	fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	p.eventually("its jobs run", func() bool { return p.figure(`quire_jobs_running{cache="story"}`) == 16 })
 	p.eventually("its jobs are cancelled", func() bool { return p.figure(`quire_jobs_cancelled_total{cache="story"}`) == 16 })
 	p.nothingRuns()
