@@ -55,7 +55,8 @@ type Stream interface {
 // Progress is the state of a generation. Until it has started, no token counts as cached.
 type Progress struct {
 	Usage
-	Queued time.Duration // time from submit to the first work
+	Started bool          // the work on the prompt has begun
+	Queued  time.Duration // time from submit to the first work
 }
 
 // ModelInfo describes a loaded model.

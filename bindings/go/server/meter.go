@@ -249,15 +249,30 @@ func (s *meteredStream) Close() {
 	s.closed = true
 	s.call.permit.leave(s)
 	progress := s.Progress()
-	s.charge.settle(progress.Usage)
 	finish := finishCancelled
 	if s.ended {
 		finish = finishWord(s.Result().Finish)
 	}
+	s.charge.settle(cost(progress, s.ended))
 	s.call.report.addUsage(progress.Usage, !s.repeats)
 	s.call.report.addEnd(finish, progress.Queued)
-	s.call.server.counters.countTokens(s.call.traced.model, progress.Usage)
+	if progress.Started {
+		s.call.server.counters.countTokens(s.call.traced.model, progress.Usage)
+	}
 	s.call.server.counters.countEnd(s.call.traced.model, finish)
+}
+
+// cost returns the tokens that a closed stream is charged for: none if it has not started, and those of the step that
+// may still run if it was cut off.
+func cost(progress Progress, ended bool) Usage {
+	switch usage := progress.Usage; {
+	case ended:
+		return usage
+	case progress.Started:
+		usage.New++
+		return usage
+	}
+	return Usage{}
 }
 
 // finishCancelled is the reason in the log and the metrics of a generation that was cut off.

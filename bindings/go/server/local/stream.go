@@ -113,7 +113,7 @@ func (s *stream) advance(event *quire.Event) {
 	defer s.mutex.Unlock()
 	if usage := event.Usage; usage != nil {
 		s.progress = server.Progress{Usage: usageOf(usage.PromptTokens, usage.CachedTokens, usage.NewTokens),
-			Queued: usage.TimeQueued}
+			Started: true, Queued: usage.TimeQueued}
 		s.complete = true
 		return
 	}
@@ -133,7 +133,7 @@ func (s *stream) look() {
 	}
 	s.started = info.NewTokens > 0
 	s.progress = server.Progress{Usage: usageOf(info.PromptTokens, info.CachedTokens, info.NewTokens),
-		Queued: info.TimeQueued}
+		Started: s.started || info.TimePrompt > 0, Queued: info.TimeQueued}
 }
 
 // Progress returns what was computed so far.

@@ -226,7 +226,7 @@ func (s *stream) Progress() server.Progress {
 	if s.taken == 0 {
 		usage.Cached = 0
 	}
-	return server.Progress{Usage: usage, Queued: 3 * time.Millisecond}
+	return server.Progress{Usage: usage, Started: s.taken > 0, Queued: 3 * time.Millisecond}
 }
 
 // Hold stops and continues the pieces.

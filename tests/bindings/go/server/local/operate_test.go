@@ -109,8 +109,8 @@ func TestStreamsThatAreCutOffNeverExceedTheRateOfTheirKey(t *testing.T) {
 	f.eventually("no job runs", func() bool { return f.figure(`quire_jobs_running{cache="story"}`) == 0 })
 	computed := f.figure(`quire_new_tokens_total{cache="story"}`) + f.figure(`quire_prompt_tokens_computed_total{cache="story"}`)
 	// A step may run, and another begin, before its tokens are charged.
-	allowed := perMinute*(1+time.Since(began).Minutes()) + 3*streams
-	if computed > allowed || computed < perMinute/2 {
+	allowed := perMinute*(1+time.Since(began).Minutes()) + 2*streams
+	if computed > allowed || computed < 100 {
 		t.Errorf("%g tokens were computed, of %g", computed, allowed)
 	}
 }
