@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -106,6 +107,46 @@ func TestPromptsThatCannotFitAreRefusedBeforeTheyAreTokenized(t *testing.T) {
 	}
 	// The escapes of a text are no part of it.
 	f.post("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"`+strings.Repeat(`\u00e9`, 20000)+`"}]}`)
+}
+
+func TestClientsThatLeaveBeforeTheirTextIsTokenizedCauseNoWork(t *testing.T) {
+	f := start(t, nil)
+	f.engine.Tokenizing = time.Second
+	long := chat(strings.Repeat("a ", 32760), "") // fits by its bytes
+	places := runtime.GOMAXPROCS(0) / 2
+	if places == 0 {
+		places = 1
+	}
+	var clients sync.WaitGroup
+	send := func(patience time.Duration) {
+		clients.Add(1)
+		go func() {
+			defer clients.Done()
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			request, _ := http.NewRequestWithContext(ctx, "POST", f.URL+"/v1/chat/completions", strings.NewReader(long))
+			if response, err := http.DefaultClient.Do(request); err == nil {
+				response.Body.Close()
+			}
+		}()
+	}
+	for i := 0; i < places; i++ {
+		send(time.Minute)
+	}
+	eventually(t, func() bool { return f.engine.Submitted.Load() == int64(places) })
+	for i := 0; i < 8; i++ {
+		send(100 * time.Millisecond)
+	}
+	began := time.Now()
+	f.post("/v1/chat/completions", chat("others are served", ""))
+	if took := time.Since(began); took > 700*time.Millisecond {
+		t.Errorf("another request took %v", took)
+	}
+	clients.Wait()
+	f.Close() // waits for the handlers
+	if tokenized := f.engine.Submitted.Load(); tokenized > int64(places)+1 {
+		t.Errorf("%d prompts were tokenized, of %d that were waited for", tokenized, places+1)
+	}
 }
 
 func TestCallsThatAreCutOffAreMarked(t *testing.T) {
