@@ -8,7 +8,8 @@ import (
 )
 
 // exposition writes families of metrics in Prometheus' text format, version 0.0.4
-// (https://prometheus.io/docs/instrumenting/exposition_formats). docs/adr/0066 explains why it is not the usual library.
+// (https://prometheus.io/docs/instrumenting/exposition_formats). docs/adr/0066 has the reason why this is not
+// the usual library.
 type exposition struct{ out io.Writer }
 
 // family begins a family. All its samples must follow before the next.

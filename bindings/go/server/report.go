@@ -49,7 +49,8 @@ func (e *exchange) refuse(failure *Failure) {
 	}
 }
 
-// probes are requested every few seconds by machines. They are logged at the level debug if they succeed.
+// isProbe reports whether machines request a path every few seconds. Such requests are logged at the level debug if
+// they succeed.
 func isProbe(path string) bool {
 	return path == "/metrics" || path == "/health" || strings.HasPrefix(path, "/health/")
 }
