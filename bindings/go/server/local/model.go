@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"quire.dev/quire"
@@ -24,6 +25,8 @@ type model struct {
 	reasons    bool                // it may produce reasoning
 	recommends bool                // its authors recommend sampling settings
 	info       server.ModelInfo
+
+	held atomic.Int64 // generations that wait for the tokens of their keys
 
 	measuring sync.Once // of the longest token
 	longest   int

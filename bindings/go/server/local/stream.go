@@ -28,6 +28,7 @@ type stream struct {
 	taken    int  // tokens of the events so far
 	started  bool // progress has the cached tokens of the prompt
 	complete bool // progress does not change any more
+	held     bool
 }
 
 func asError(err error, target **quire.Error) bool { return errors.As(err, target) }
@@ -114,7 +115,7 @@ func (s *stream) advance(event *quire.Event) {
 	if usage := event.Usage; usage != nil {
 		s.progress = server.Progress{Usage: usageOf(usage.PromptTokens, usage.CachedTokens, usage.NewTokens),
 			Started: true, Queued: usage.TimeQueued}
-		s.complete = true
+		s.settle()
 		return
 	}
 	if !s.started {
@@ -145,10 +146,27 @@ func (s *stream) Progress() server.Progress {
 
 // Hold pauses the job within a step, or resumes it.
 func (s *stream) Hold(held bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if held == s.held || s.complete {
+		return
+	}
+	s.held = held
 	if held {
+		s.model.held.Add(1)
 		_ = s.job.Pause()
 	} else {
+		s.model.held.Add(-1)
 		_ = s.job.Resume()
+	}
+}
+
+// settle ends the changes of progress. The caller holds the mutex.
+func (s *stream) settle() {
+	s.complete = true
+	if s.held {
+		s.model.held.Add(-1)
+		s.held = false
 	}
 }
 
@@ -191,7 +209,7 @@ func (s *stream) Close() {
 	s.mutex.Lock()
 	if !s.complete {
 		s.look() // tokens may have been computed whose events were not taken
-		s.complete = true
+		s.settle()
 	}
 	s.mutex.Unlock()
 	_ = s.job.Close()

@@ -85,7 +85,8 @@ func (e *Engine) checkStepsOf(s *slot, m *model) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	s.watching.waiting = false
-	if err != nil || stats.Steps != s.watching.steps || stats.JobsRunning+stats.JobsQueued == 0 {
+	// Held jobs take part in no step, but they count as running, or as queued once they have lost their pages.
+	if err != nil || stats.Steps != s.watching.steps || stats.JobsRunning+stats.JobsQueued <= m.held.Load() {
 		s.watching.steps, s.watching.moved = stats.Steps, time.Now()
 	}
 }
