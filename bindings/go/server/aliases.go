@@ -11,25 +11,31 @@ import (
 
 const maxAliasBytes = 64 << 10
 
-// administerAliases answers GET /admin/aliases and POST /admin/aliases/NAME with {"model": MODEL}.
-func (s *Server) administerAliases(w http.ResponseWriter, r *http.Request, rest []string) {
+// aliasRequest is the body of /admin/aliases/NAME.
+type aliasRequest struct {
+	Model string `json:"model"`
+}
+
+// administerAliases answers GET /admin/aliases and POST /admin/aliases/NAME with {"model": MODEL}. The name is ""
+// for the former.
+func (s *Server) administerAliases(w http.ResponseWriter, r *http.Request, name string) {
 	switch {
-	case len(rest) == 0 && r.Method == http.MethodGet:
+	case name == "" && r.Method == http.MethodGet:
 		aliases := s.config.Load().Aliases
 		if aliases == nil {
 			aliases = map[string]string{}
 		}
 		_ = answer(w, aliases)
-	case len(rest) == 1 && rest[0] != "" && r.Method == http.MethodPost:
+	case name != "" && r.Method == http.MethodPost:
 		target, err := readTarget(w, r)
 		if err == nil {
-			err = s.exchange(r, rest[0], target)
+			err = s.exchange(r, name, target)
 		}
 		if err != nil {
 			s.fail(w, r, failureOf(err))
 			return
 		}
-		_ = answer(w, map[string]string{"alias": rest[0], "model": target})
+		_ = answer(w, map[string]string{"alias": name, "model": target})
 	default:
 		s.fail(w, r, notFound("", "the admin interface has no %s %s", r.Method, r.URL.Path))
 	}
@@ -37,9 +43,7 @@ func (s *Server) administerAliases(w http.ResponseWriter, r *http.Request, rest 
 
 func readTarget(w http.ResponseWriter, r *http.Request) (string, error) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAliasBytes))
-	var body struct {
-		Model string `json:"model"`
-	}
+	var body aliasRequest
 	if err != nil || json.Unmarshal(text, &body) != nil || body.Model == "" {
 		return "", invalid("model", `the body must be {"model": NAME}`)
 	}

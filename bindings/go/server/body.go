@@ -24,7 +24,12 @@ func (c *call) read(into interface{}) error {
 	if !utf8.Valid(text) {
 		return invalid("", "the body is not UTF-8")
 	}
-	err = json.Unmarshal(text, into)
+	return decode(text, into)
+}
+
+// decode decodes a body; its errors name the field at fault.
+func decode(text []byte, into interface{}) error {
+	err := json.Unmarshal(text, into)
 	var wrong *json.UnmarshalTypeError
 	var failure *Failure
 	switch {

@@ -180,6 +180,7 @@ type chatHead struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	Model   string `json:"model"`
+	System  string `json:"system_fingerprint"`
 }
 
 func (s *Server) chatCompletions(c *call) error {
@@ -204,7 +205,7 @@ func (s *Server) chatCompletions(c *call) error {
 		return err
 	}
 	defer closeAll(streams)
-	head := chatHead{newID("chatcmpl-"), "chat.completion", time.Now().Unix(), request.Model}
+	head := chatHead{newID("chatcmpl-"), "chat.completion", time.Now().Unix(), request.Model, s.fingerprint(c)}
 	if request.Stream {
 		head.Object = "chat.completion.chunk"
 		return s.streamChat(c, &request, head, streams)
@@ -295,7 +296,8 @@ func (s *Server) wholeChat(c *call, head chatHead, streams []Stream) error {
 		chatHead
 		Choices []choice   `json:"choices"`
 		Usage   *usageBody `json:"usage"`
-	}{head, choices, newUsage(results)})
+		Timings *timings   `json:"timings"`
+	}{head, choices, newUsage(results), newTimings(results)})
 }
 
 // reasoningField holds the reasoning text under both names that clients use.
@@ -324,6 +326,7 @@ type chatChunk struct {
 	chatHead
 	Choices []chunkChoice `json:"choices"`
 	Usage   *usageBody    `json:"usage,omitempty"`
+	Timings *timings      `json:"timings,omitempty"` // of the answer that ends with this chunk
 }
 
 func (s *Server) streamChat(c *call, request *chatRequest, head chatHead, streams []Stream) error {
@@ -350,15 +353,17 @@ func (s *Server) streamChat(c *call, request *chatRequest, head chatHead, stream
 			return out.sendChunk(&texts[item.choice], item.piece.Text)
 		}
 		choice := chunkChoice{Index: item.choice}
+		var took *timings
 		if item.end {
 			results[item.choice] = item.result
+			took = newTimings(results[item.choice : item.choice+1])
 			word := finishWord(item.result.Finish)
 			choice.FinishReason = &word
 		} else if !choice.Delta.fill(item.piece, &numCalls[item.choice]) {
 			return nil
 		}
 		choice.LogProbs = logProbsOf(item.piece.LogProbs)
-		return out.send("", chatChunk{chatHead: head, Choices: []chunkChoice{choice}})
+		return out.send("", chatChunk{chatHead: head, Choices: []chunkChoice{choice}, Timings: took})
 	})
 	if err != nil {
 		return err

@@ -87,6 +87,8 @@ type completionBody struct {
 	Model   string             `json:"model"`
 	Choices []completionChoice `json:"choices"`
 	Usage   *usageBody         `json:"usage,omitempty"`
+	System  string             `json:"system_fingerprint"`
+	Timings *timings           `json:"timings,omitempty"` // of the answers to the first prompt, or of the answer that ends
 }
 
 func (s *Server) completions(c *call) error {
@@ -117,7 +119,8 @@ func (s *Server) completions(c *call) error {
 		return err
 	}
 	defer closeAll(streams)
-	body := completionBody{newID("cmpl-"), "text_completion", time.Now().Unix(), request.Model, nil, nil}
+	body := completionBody{newID("cmpl-"), "text_completion", time.Now().Unix(), request.Model, nil, nil, s.fingerprint(c),
+		nil}
 	if request.Stream {
 		return s.streamCompletion(c, &request, body, streams)
 	}
@@ -183,6 +186,7 @@ func (s *Server) wholeCompletion(c *call, request *completionRequest, body compl
 		body.Choices = append(body.Choices, choice)
 	}
 	body.Usage = completionUsage(results, perPrompt)
+	body.Timings = newTimings(results[:perPrompt])
 	s.account(c, results)
 	return answer(c, body)
 }
@@ -235,6 +239,9 @@ func (s *Server) streamCompletion(c *call, request *completionRequest, body comp
 		}
 		chunk := body
 		chunk.Choices = []completionChoice{choice}
+		if item.end {
+			chunk.Timings = newTimings(results[item.choice : item.choice+1])
+		}
 		return out.send("", chunk)
 	})
 	if err != nil {

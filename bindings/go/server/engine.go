@@ -1,4 +1,5 @@
-// Package server implements the HTTP interfaces of OpenAI and Anthropic with models that run in this process.
+// Package server implements the HTTP interfaces of OpenAI, Anthropic, ollama and llama.cpp with models that run in
+// this process.
 //
 // A request is parsed and checked (chat.go, completions.go, responses.go, messages.go). It becomes a
 // Generation and waits until it may start (admission.go). Its pieces are written in the format of the
@@ -20,6 +21,7 @@ type Engine interface {
 
 // Model is one model that can take work. Safe for concurrent use.
 type Model interface {
+	Vocabulary
 	Submit(ctx context.Context, g *Generation) (Stream, error)
 	Embed(ctx context.Context, input Prompt, options Scheduling) (Embedding, error)
 	Score(ctx context.Context, input Prompt, options Scheduling) (Scores, error)
@@ -27,6 +29,8 @@ type Model interface {
 	Detokenize(tokens []int32) (string, error)
 	// PromptTokens returns the prompt tokens of a generation.
 	PromptTokens(g *Generation) ([]int32, error)
+	// PromptText returns the prompt of a conversation as the chat template renders it.
+	PromptText(g *Generation) (string, error)
 	// PromptChanges returns what is changed in the messages of a generation to give them the form that the
 	// template needs, as a JSON list.
 	PromptChanges(g *Generation) (json.RawMessage, error)
@@ -35,6 +39,17 @@ type Model interface {
 	LongestToken() (int, error)
 	// Close ends this use of the model. Call it once for each Open, after closing its streams.
 	Close()
+}
+
+// Vocabulary holds the tokens of a model.
+type Vocabulary interface {
+	// TokenizeMarkup returns the tokens of a text that contains markup: the text of a special token becomes that
+	// token. The text of a message or a document must not come here.
+	TokenizeMarkup(text string, addSpecial bool) ([]int32, error)
+	// TokenBytes returns the bytes of a token; they may be part of a character.
+	TokenBytes(token int32) ([]byte, error)
+	// FindToken returns the token that the tokenizer spells like this, or -1 if there is none.
+	FindToken(text string) (int32, error)
 }
 
 // Stream is one running generation. One goroutine takes its pieces; any goroutine may call Close.
@@ -64,6 +79,11 @@ type ModelInfo struct {
 	ContextTokens int
 	VocabSize     int
 	HasTemplate   bool
+	Template      string // source of the chat template; "" if there is none
+	Calls         bool   // the model's dialect has tool calls
+	Reasons       bool   // the model may reason before its answer
+	BOS, EOS      string // texts of these tokens; "" if the model has none
+	MaxJobs       int    // jobs that run at the same time
 }
 
 // Prompt is a text, token ids, or a conversation.
@@ -169,6 +189,14 @@ type Result struct {
 	Finish   Finish
 	StopText string // stop text that ended it
 	Usage    Usage
+	Times    Times
+}
+
+// Times holds the phases of a generation.
+type Times struct {
+	Queued   time.Duration // from submit to the first work on the prompt
+	Prompt   time.Duration // from there to the first token
+	Generate time.Duration // from the first token to the end
 }
 
 // Usage counts tokens.

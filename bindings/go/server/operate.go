@@ -34,10 +34,11 @@ type ModelLoad struct {
 }
 
 type modelBody struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"`
+	ID          string `json:"id"`
+	Object      string `json:"object"`
+	Created     int64  `json:"created"`
+	OwnedBy     string `json:"owned_by"`
+	MaxModelLen int64  `json:"max_model_len,omitempty"` // tokens of one request, in vLLM's format
 }
 
 func (s *Server) modelNames(key Key) []string {
@@ -66,7 +67,7 @@ func (s *Server) modelBody(name string) modelBody {
 	if owner == "" {
 		owner = "quire"
 	}
-	return modelBody{name, "model", s.started.Unix(), owner}
+	return modelBody{name, "model", s.started.Unix(), owner, s.describe(config.target(name)).ContextTokens}
 }
 
 func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
@@ -142,14 +143,15 @@ func (s *Server) admin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	manager, is := s.engine.(Manager)
-	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/admin/"), "/")
+	kind, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/admin/"), "/")
+	last := strings.LastIndexByte(name, '/') // names may contain slashes
 	switch {
-	case path[0] == "aliases":
-		s.administerAliases(w, r, path[1:])
-	case is && len(path) == 1 && path[0] == "models" && r.Method == http.MethodGet:
+	case kind == "aliases":
+		s.administerAliases(w, r, name)
+	case is && kind == "models" && name == "" && r.Method == http.MethodGet:
 		_ = answer(w, manager.States())
-	case is && len(path) == 3 && path[0] == "models" && r.Method == http.MethodPost:
-		s.changeModel(w, r, manager, path[1], path[2])
+	case is && kind == "models" && last > 0 && r.Method == http.MethodPost:
+		s.changeModel(w, r, manager, name[:last], name[last+1:])
 	default:
 		s.fail(w, r, notFound("", "the admin interface has no %s %s", r.Method, r.URL.Path))
 	}

@@ -78,6 +78,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isAnthropic(r) {
 		w.Header().Set("request-id", exchange.id)
 	}
+	r = s.withVersion(r)
 	defer s.finish(exchange, r)
 	if s.guard(exchange, r) {
 		s.mux.ServeHTTP(exchange, r)
@@ -229,12 +230,17 @@ type call struct {
 }
 
 func (s *Server) post(path string, handle func(*call) error) {
+	s.admitted(http.MethodPost, path, handle)
+}
+
+// admitted serves a path with one method, for requests that are admitted.
+func (s *Server) admitted(method, path string, handle func(*call) error) {
 	s.paths[path] = true
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			w.Header().Set("Allow", http.MethodPost)
+		if r.Method != method {
+			w.Header().Set("Allow", method)
 			s.fail(w, r, &Failure{Status: http.StatusMethodNotAllowed, Kind: "invalid_request_error",
-				Message: path + " requires the method POST"})
+				Message: path + " requires the method " + method})
 			return
 		}
 		s.admit(w, r, handle)

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Requests that generate nothing: embeddings, tokens, scores.
+// Requests that generate nothing: embeddings and scores.
 
 const maxInputs = 2048
 
@@ -49,14 +49,17 @@ func eachInput(c *call, num int, work func(ctx context.Context, i int) (Usage, e
 	return total, failure
 }
 
+// embeddingsRequest is the body of /v1/embeddings.
+type embeddingsRequest struct {
+	Model          string      `json:"model"`
+	Input          promptField `json:"input"`
+	EncodingFormat string      `json:"encoding_format"`
+	Dimensions     int         `json:"dimensions"`
+	Priority       *int        `json:"priority"`
+}
+
 func (s *Server) embeddings(c *call) error {
-	var request struct {
-		Model          string      `json:"model"`
-		Input          promptField `json:"input"`
-		EncodingFormat string      `json:"encoding_format"`
-		Dimensions     int         `json:"dimensions"`
-		Priority       *int        `json:"priority"`
-	}
+	var request embeddingsRequest
 	if err := c.read(&request); err != nil {
 		return err
 	}
@@ -130,56 +133,16 @@ func encodeFloats(vector []float32) string {
 	return base64.StdEncoding.EncodeToString(bytes)
 }
 
-func (s *Server) tokenize(c *call) error {
-	var request struct {
-		Model            string `json:"model"`
-		Prompt           string `json:"prompt"`
-		AddSpecialTokens *bool  `json:"add_special_tokens"`
-	}
-	if err := c.read(&request); err != nil {
-		return err
-	}
-	model, err := s.open(c, request.Model, len(request.Prompt))
-	if err != nil {
-		return err
-	}
-	tokens, err := model.Tokenize(request.Prompt, request.AddSpecialTokens == nil || *request.AddSpecialTokens)
-	if err != nil {
-		return err
-	}
-	if tokens == nil {
-		tokens = []int32{}
-	}
-	return answer(c, map[string]interface{}{"tokens": tokens, "count": len(tokens),
-		"max_model_len": model.Info().ContextTokens})
-}
-
-func (s *Server) detokenize(c *call) error {
-	var request struct {
-		Model  string  `json:"model"`
-		Tokens []int32 `json:"tokens"`
-	}
-	if err := c.read(&request); err != nil {
-		return err
-	}
-	model, err := s.open(c, request.Model, 4*len(request.Tokens))
-	if err != nil {
-		return err
-	}
-	text, err := model.Detokenize(request.Tokens)
-	if err != nil {
-		return err
-	}
-	return answer(c, map[string]string{"prompt": text})
+// scoreRequest is the body of /v1/score.
+type scoreRequest struct {
+	Model    string      `json:"model"`
+	Input    promptField `json:"input"`
+	Priority *int        `json:"priority"`
 }
 
 // score computes how likely texts are: the log-probability of each token but the first, and their sum.
 func (s *Server) score(c *call) error {
-	var request struct {
-		Model    string      `json:"model"`
-		Input    promptField `json:"input"`
-		Priority *int        `json:"priority"`
-	}
+	var request scoreRequest
 	if err := c.read(&request); err != nil {
 		return err
 	}

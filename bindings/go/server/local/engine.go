@@ -43,6 +43,8 @@ type slot struct {
 	retryAt  time.Time     // until then requests get failure, so that a broken model is not read for each request
 	served   bool          // it was resident before
 	watching watch
+
+	described *server.Description // nil until the model is first described
 }
 
 const retryAfter = 5 * time.Second

@@ -30,6 +30,7 @@ type model struct {
 
 	measuring sync.Once // of the longest token
 	longest   int
+	weightBytes int64 // of the resident weights
 
 	// Protected by the mutex of the engine.
 	users   int       // requests that have opened it
@@ -73,7 +74,7 @@ func (m *model) prepare(config server.ModelConfig, options quire.CacheOptions) e
 	if m.cache, err = m.model.NewCache(options); err != nil {
 		return err
 	}
-	return m.describe()
+	return m.describe(config, options)
 }
 
 var kvFormats = map[string]quire.KVFormat{"": quire.KVF16, "f16": quire.KVF16, "q8": quire.KVQ8, "q6": quire.KVQ6,
@@ -122,14 +123,40 @@ func chatTemplate(m *quire.Model, config server.ModelConfig) (*quire.ChatTemplat
 	return template, nil
 }
 
-func (m *model) describe() error {
+func (m *model) describe(config server.ModelConfig, options quire.CacheOptions) error {
 	context, err := m.cache.MaxSeqLen()
 	if err != nil {
 		return err
 	}
 	vocabulary, err := m.cache.VocabSize()
-	m.info = server.ModelInfo{ContextTokens: int(context), VocabSize: vocabulary, HasTemplate: m.template != nil}
+	m.info = server.ModelInfo{ContextTokens: int(context), VocabSize: vocabulary, HasTemplate: m.template != nil,
+		Calls: m.dialect != plainDialect, Reasons: m.reasons, MaxJobs: options.MaxBatchSize}
+	if m.info.MaxJobs == 0 {
+		m.info.MaxJobs = defaultMaxJobs
+	}
+	if m.template != nil {
+		m.info.Template = templateSource(config)
+	}
+	loaded, err := m.model.Info()
+	m.weightBytes = loaded.WeightBytes
+	m.info.BOS, m.info.EOS = specialText(m.model, quire.TokenBOS), specialText(m.model, quire.TokenEOS)
 	return err
+}
+
+// Default of the library's CacheOptions.MaxBatchSize.
+const defaultMaxJobs = 64
+
+// specialText returns the text of a special token; "" if the model has none.
+func specialText(m *quire.Model, kind quire.TokenKind) string {
+	token, err := m.SpecialToken(kind)
+	if err != nil || token < 0 {
+		return ""
+	}
+	text, err := m.Decode([]int32{token}, false)
+	if err != nil {
+		return ""
+	}
+	return text
 }
 
 // free frees the objects of the model.

@@ -100,6 +100,8 @@ func (s *stream) finish(event *quire.Event) {
 	s.result = server.Result{StopText: event.Usage.StopText, Usage: usageOf(event.Usage.PromptTokens,
 		event.Usage.CachedTokens, event.Usage.NewTokens)}
 	s.result.Usage.Reasoning = s.reasoning
+	s.result.Times = server.Times{Queued: event.Usage.TimeQueued, Prompt: event.Usage.TimePrompt,
+		Generate: event.Usage.TimeGenerate}
 	switch {
 	case event.Finish == quire.FinishLength || event.Finish == quire.FinishMaxSeqLen || s.answer != nil && s.answer.numCut() > 0:
 		s.result.Finish = server.FinishLength

@@ -58,6 +58,17 @@ func (m echoModel) Tokenize(string, bool) ([]int32, error) { return []int32{1, 2
 
 func (m echoModel) Detokenize([]int32) (string, error) { return "a", nil }
 
+func (m echoModel) TokenizeMarkup(string, bool) ([]int32, error) { return []int32{1, 2}, nil }
+
+func (m echoModel) TokenBytes(int32) ([]byte, error) { return []byte{0xff}, nil }
+
+func (m echoModel) FindToken(string) (int32, error) { return 1, nil }
+
+func (m echoModel) PromptText(g *server.Generation) (string, error) {
+	m.check(&g.Prompt)
+	return "a", nil
+}
+
 func (m echoModel) PromptTokens(g *server.Generation) ([]int32, error) {
 	m.check(&g.Prompt)
 	return []int32{1, 2}, nil

@@ -25,9 +25,20 @@ type Engine struct {
 	Tokenizing time.Duration // time that the tokenizer takes for a prompt of 64 KiB or more
 	Submitted  atomic.Int64  // number of prompts that were tokenized
 	Models_    atomic.Int64  // number of open models
+	Reasons    bool          // the models may reason
+	Infills    bool          // their vocabulary has the marks of Infill
 
 	mu   sync.Mutex
 	last *server.Generation
+
+	lastEmbedded server.Prompt
+}
+
+// LastEmbedded returns the input that was embedded last.
+func (e *Engine) LastEmbedded() server.Prompt {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lastEmbedded
 }
 
 // Last returns the generation that was submitted last.
@@ -79,6 +90,7 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 	s := &stream{engine: m.engine, stop: make(chan struct{})}
 	s.result.Usage.Prompt = len(strings.Fields(text)) + 3
 	s.result.Usage.Cached = 2
+	s.result.Times = server.Times{Prompt: 3 * time.Millisecond, Generate: 4 * time.Millisecond}
 	word, rest := text, ""
 	if space := strings.IndexByte(text, ' '); space >= 0 {
 		word, rest = text[:space], text[space+1:]
@@ -134,6 +146,9 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 }
 
 func lastText(g *server.Generation) string {
+	if g.Tokens != nil {
+		return textOf(g.Tokens)
+	}
 	if g.Messages == nil {
 		return g.Text
 	}
@@ -151,14 +166,30 @@ func (m *model) Embed(_ context.Context, input server.Prompt, options server.Sch
 			return server.Embedding{}, err
 		}
 	}
+	m.engine.mu.Lock()
+	m.engine.lastEmbedded = input
+	m.engine.mu.Unlock()
 	return server.Embedding{Vector: []float32{float32(len(input.Text)), 0.5, -2, 0},
 		Usage: server.Usage{Prompt: len(input.Text)}}, nil
 }
 
+// Score finds the tokens that occurred before certain, and others less likely.
 func (m *model) Score(_ context.Context, input server.Prompt, _ server.Scheduling) (server.Scores, error) {
-	tokens, _ := m.Tokenize(input.Text, false)
-	return server.Scores{Tokens: tokens, LogProbs: make([]float64, len(tokens)-1),
-		Usage: server.Usage{Prompt: len(tokens)}}, nil
+	tokens := input.Tokens
+	if tokens == nil {
+		tokens, _ = m.Tokenize(input.Text, false)
+	}
+	seen := map[int32]bool{}
+	var logProbs []float64
+	for i, token := range tokens {
+		if i > 0 && seen[token] {
+			logProbs = append(logProbs, 0)
+		} else if i > 0 {
+			logProbs = append(logProbs, -2)
+		}
+		seen[token] = true
+	}
+	return server.Scores{Tokens: tokens, LogProbs: logProbs, Usage: server.Usage{Prompt: len(tokens)}}, nil
 }
 
 func (m *model) Tokenize(text string, addSpecial bool) ([]int32, error) {
@@ -172,13 +203,60 @@ func (m *model) Tokenize(text string, addSpecial bool) ([]int32, error) {
 	return tokens, nil
 }
 
-func (m *model) Detokenize(tokens []int32) (string, error) {
+// Special is a token that only markup can contain. The marks of infilling follow it.
+const (
+	Special     int32 = 256
+	SpecialText       = "<|special|>"
+)
+
+// Infill has the marks of infilling, in the order of their tokens.
+var Infill = []string{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>"}
+
+func (m *model) TokenizeMarkup(text string, addSpecial bool) ([]int32, error) {
+	var tokens []int32
+	for i, part := range strings.Split(text, SpecialText) {
+		if i > 0 {
+			tokens = append(tokens, Special)
+		}
+		more, _ := m.Tokenize(part, addSpecial && i == 0)
+		tokens = append(tokens, more...)
+	}
+	return tokens, nil
+}
+
+func (m *model) TokenBytes(token int32) ([]byte, error) {
+	if token == Special {
+		return []byte(SpecialText), nil
+	}
+	if token < 0 || token > Special {
+		return nil, &server.Failure{Status: 400, Kind: "invalid_request_error", Param: "tokens", Message: "there is no such token"}
+	}
+	return []byte{byte(token)}, nil
+}
+
+func (m *model) FindToken(text string) (int32, error) {
+	for i, mark := range Infill {
+		if m.engine.Infills && mark == text {
+			return Special + 1 + int32(i), nil
+		}
+	}
+	return -1, nil
+}
+
+func (m *model) Detokenize(tokens []int32) (string, error) { return textOf(tokens), nil }
+
+// textOf leaves out the tokens that are no bytes, and the first special one.
+func textOf(tokens []int32) string {
 	var text strings.Builder
 	for _, token := range tokens {
-		text.WriteByte(byte(token))
+		if token > 0 && token < Special {
+			text.WriteByte(byte(token))
+		}
 	}
-	return text.String(), nil
+	return text.String()
 }
+
+func (m *model) PromptText(g *server.Generation) (string, error) { return "[" + lastText(g) + "]", nil }
 
 // PromptTokens returns a token for each byte of the texts and of the tools.
 func (m *model) PromptTokens(g *server.Generation) ([]int32, error) {
@@ -206,7 +284,10 @@ func (m *model) Close() { m.engine.Models_.Add(-1) }
 // LongestToken returns a bound that no word of a test exceeds.
 func (m *model) LongestToken() (int, error) { return 16, nil }
 
-func (m *model) Info() server.ModelInfo { return server.ModelInfo{ContextTokens: 4096, VocabSize: 256} }
+func (m *model) Info() server.ModelInfo {
+	return server.ModelInfo{ContextTokens: 4096, VocabSize: 256, Template: "{{ messages }}", Reasons: m.engine.Reasons,
+		BOS: "<s>", MaxJobs: 4}
+}
 
 type stream struct {
 	engine *Engine
