@@ -201,6 +201,8 @@ func (s *Server) routes() {
 	s.post("/v1/tokenize", s.tokenize)
 	s.post("/v1/detokenize", s.detokenize)
 	s.post("/v1/score", s.score)
+	s.post("/v1/rerank", s.rerankV1)
+	s.post("/v2/rerank", s.rerankV2)
 	s.get("/v1/models", s.listModels)
 	s.mux.HandleFunc("/v1/models/", s.getModel)
 	s.get("/health", s.health)
