@@ -137,6 +137,12 @@ func (f *Failure) anthropicBody(requestID string) []byte {
 	return text
 }
 
+// ollamaBody returns the failure in ollama's format, which has only a text.
+func (f *Failure) ollamaBody() []byte {
+	text, _ := json.Marshal(map[string]string{"error": f.shortMessage()})
+	return text
+}
+
 func (f *Failure) setHeaders(header http.Header) {
 	if f.RetryAfter > 0 {
 		seconds := int64((f.RetryAfter + time.Second - 1) / time.Second)

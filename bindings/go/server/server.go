@@ -203,6 +203,8 @@ func (s *Server) routes() {
 	s.post("/v1/score", s.score)
 	s.post("/v1/rerank", s.rerankV1)
 	s.post("/v2/rerank", s.rerankV2)
+	s.llamaRoutes()
+	s.ollamaRoutes()
 	s.get("/v1/models", s.listModels)
 	s.mux.HandleFunc("/v1/models/", s.getModel)
 	s.get("/health", s.health)
@@ -330,6 +332,10 @@ func (s *Server) sendFailure(c *call, err error) {
 		s.fail(c, c.r, failure)
 		return
 	}
+	if isOllama(c.r) {
+		_ = (&ndjson{c, c}).sendText(failure.ollamaBody())
+		return
+	}
 	stream := &sse{w: c, flusher: c} // its header is already sent
 	if isAnthropic(c.r) {
 		_ = stream.sendText("error", string(failure.anthropicBody(c.id)))
@@ -338,6 +344,8 @@ func (s *Server) sendFailure(c *call, err error) {
 	_ = stream.sendText("", string(failure.openAIBody()))
 }
 
+func isOllama(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
+
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, failure *Failure) {
 	if e, is := w.(interface{ refuse(*Failure) }); is {
 		e.refuse(failure)
@@ -345,6 +353,10 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, failure *Failure) 
 	failure.setHeaders(w.Header())
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(failure.Status)
+	if isOllama(r) {
+		_, _ = w.Write(failure.ollamaBody())
+		return
+	}
 	if isAnthropic(r) {
 		_, _ = w.Write(failure.anthropicBody(w.Header().Get("request-id")))
 		return

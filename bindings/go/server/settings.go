@@ -1,0 +1,78 @@
+package server
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Settings of llama.cpp and of ollama that the requests of this server do not have. A value that changes nothing is
+// passed over, any other is refused: a constraint must never be ignored.
+
+// neutralSettings holds the values of settings at which they are off.
+var neutralSettings = map[string]string{"typical_p": "1", "tfs_z": "1", "dynatemp_range": "0", "dry_multiplier": "0",
+	"xtc_probability": "0", "mirostat": "0", "top_n_sigma": "-1", "n_indent": "0", "min_keep": "0", "t_max_predict_ms": "0",
+	"post_sampling_probs": "false", "return_progress": "false", "n_cmpl": "1", "lora": "[]", "adaptive_target": "-1",
+	"response_fields": "[]", "logits_all": "false", "vocab_only": "false", "return_tokens": "false", "samplers": "[]"}
+
+// harmlessSettings holds settings without effect on the tokens: they concern memory, threads and reports, or only
+// count beside a setting of neutralSettings.
+var harmlessSettings = map[string]bool{"num_keep": true, "num_ctx": true, "num_batch": true, "num_gpu": true,
+	"main_gpu": true, "low_vram": true, "f16_kv": true, "use_mmap": true, "use_mlock": true, "num_thread": true, "numa": true,
+	"mirostat_tau": true, "mirostat_eta": true, "dynatemp_exponent": true, "dry_base": true, "dry_allowed_length": true,
+	"dry_penalty_last_n": true, "dry_sequence_breakers": true, "xtc_threshold": true, "adaptive_decay": true,
+	"n_keep": true, "n_discard": true, "n_cache_reuse": true, "cache_prompt": true, "id_slot": true,
+	"timings_per_token": true, "sse_ping_interval": true}
+
+// checkSettings refuses the first setting that would change the answer. Messages have `prefix` before its name.
+func checkSettings(settings map[string]json.RawMessage, prefix string, repeatPenalty json.RawMessage) error {
+	for name, value := range settings {
+		if isAbsent(value) || harmlessSettings[name] || isNeutral(name, value, repeatPenalty) {
+			continue
+		}
+		if off, known := neutralSettings[name]; known {
+			return invalid(prefix+name, "%s%s is not supported; leave it out, or at %s, which is off", prefix, name, off)
+		}
+		return invalid(prefix+name, "%s%s is not supported; leave it out", prefix, name)
+	}
+	return nil
+}
+
+func isNeutral(name string, value, repeatPenalty json.RawMessage) bool {
+	switch name {
+	case "repeat_last_n", "penalize_newline", "penalize_nl": // they only count beside a penalty
+		return isAbsent(repeatPenalty) || equalNumbers(repeatPenalty, "1") || name == "repeat_last_n" && equalNumbers(value, "-1")
+	}
+	off, known := neutralSettings[name]
+	return known && (string(value) == off || equalNumbers(value, off))
+}
+
+func equalNumbers(value json.RawMessage, other string) bool {
+	a, errA := strconv.ParseFloat(string(value), 64)
+	b, errB := strconv.ParseFloat(other, 64)
+	return errA == nil && errB == nil && a == b
+}
+
+// eachField visits the fields of a struct by their names in JSON, those of embedded structs first.
+func eachField(t reflect.Type, visit func(name string, field reflect.Type)) {
+	for _, embedded := range []bool{true, false} {
+		for i := 0; i < t.NumField(); i++ {
+			field := t.Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			switch {
+			case embedded && field.Anonymous && name == "":
+				eachField(field.Type, visit)
+			case !embedded && name != "" && name != "-":
+				visit(name, field.Type)
+			}
+		}
+	}
+}
+
+// fieldNames returns the names in JSON of all fields of a struct.
+func fieldNames(t reflect.Type) map[string]bool {
+	names := map[string]bool{}
+	eachField(t, func(name string, _ reflect.Type) { names[name] = true })
+	return names
+}
