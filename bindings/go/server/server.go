@@ -205,6 +205,7 @@ func (s *Server) routes() {
 	s.post("/v2/rerank", s.rerankV2)
 	s.llamaRoutes()
 	s.ollamaRoutes()
+	s.get("/openapi.json", s.openAPI)
 	s.get("/v1/models", s.listModels)
 	s.mux.HandleFunc("/v1/models/", s.getModel)
 	s.get("/health", s.health)

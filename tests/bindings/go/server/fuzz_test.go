@@ -128,10 +128,20 @@ func sendAny(t *testing.T, config *server.Config, path string, body []byte) *htt
 	if strings.HasPrefix(answer.Header().Get("Content-Type"), "text/event-stream") {
 		return answer
 	}
+	if answer.Header().Get("Content-Type") == "application/x-ndjson" {
+		for _, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
+			if !json.Valid(line) {
+				t.Fatalf("a line is not JSON: %q", line)
+			}
+		}
+		return answer
+	}
 	if !json.Valid(text) {
 		t.Fatalf("%d: the answer is not JSON: %q", answer.Code, text)
 	}
-	if answer.Code != http.StatusOK {
+	if answer.Code != http.StatusOK && strings.HasPrefix(path, "/api/") {
+		checkOllamaRefusal(t, answer.Code, text)
+	} else if answer.Code != http.StatusOK {
 		checkRefusal(t, answer.Code, text)
 	}
 	return answer
@@ -153,6 +163,13 @@ func checkRefusal(t *testing.T, status int, text []byte) {
 		}
 	}
 	if err := json.Unmarshal(text, &refusal); err != nil || refusal.Error.Message == "" || refusal.Error.Type == "" {
+		t.Fatalf("%d without a message: %s", status, text)
+	}
+}
+
+func checkOllamaRefusal(t *testing.T, status int, text []byte) {
+	var refusal struct{ Error string }
+	if err := json.Unmarshal(text, &refusal); err != nil || refusal.Error == "" {
 		t.Fatalf("%d without a message: %s", status, text)
 	}
 }
@@ -219,11 +236,44 @@ func FuzzMessages(f *testing.F) {
 			"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {"type": "object"}}}, "context_management": {"edits": []}}`)
 }
 
+func FuzzOllamaChat(f *testing.F) {
+	fuzzRequests(f, "/api/chat",
+		`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": false}`,
+		`{"model": "m:latest", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "hi", "images": []},
+			{"role": "assistant", "content": "", "thinking": "t", "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]},
+			{"role": "tool", "tool_name": "f", "content": "2"}], `+fuzzTools+`, "think": "high", "format": {"type": "object"}, "keep_alive": "5m",
+			"options": {"num_predict": 3, "temperature": 0.5, "stop": ["x"], "seed": -1, "num_ctx": 9, "mirostat": 0, "repeat_last_n": 64}}`,
+		`{"model": "m", "messages": [], "keep_alive": 0}`)
+}
+
+func FuzzOllamaGenerate(f *testing.F) {
+	fuzzRequests(f, "/api/generate",
+		`{"model": "m", "prompt": "hi", "system": "s", "format": "json", "think": false}`,
+		`{"model": "m", "prompt": "hi", "raw": true, "stream": false, "options": {"top_k": 3, "repeat_penalty": 1.1}, "logprobs": true, "top_logprobs": 1}`,
+		`{"model": "m", "prompt": "hi", "suffix": "x", "stream": false, "context": [1], "template": "t", "images": ["x"]}`)
+}
+
+func FuzzLlamaCompletion(f *testing.F) {
+	fuzzRequests(f, "/completion",
+		`{"prompt": "hi", "n_predict": 3, "stream": true, "n_probs": 2, "logit_bias": [[5, 1.5], [6, false]], "cache_prompt": true}`,
+		`{"prompt": ["a", [1, "b"], {"prompt_string": "c"}], "json_schema": {"type": "object"}, "repeat_penalty": 1.1, "samplers": []}`,
+		`{"prompt": [1, 2, "x"], "grammar": "root ::= \"a\"", "logit_bias": {"5": 1}, "seed": 4294967295, "typical_p": 1.0}`)
+}
+
+func FuzzRerank(f *testing.F) {
+	fuzzRequests(f, "/v1/rerank",
+		`{"model": "m", "query": "q", "documents": ["a", {"text": "b"}], "top_n": 1, "return_documents": true}`,
+		`{"query": "q", "documents": ["a"], "max_tokens_per_doc": 3, "rank_fields": ["text"], "max_chunks_per_doc": 1}`)
+}
+
 func FuzzSmallRequests(f *testing.F) {
 	paths := []string{"/v1/tokenize", "/v1/detokenize", "/v1/score", "/v1/messages/count_tokens",
-		"/v1/chat/completions/render", "/v1/completions/render", "/v1/responses/input_tokens", "/v1/conversations"}
+		"/v1/chat/completions/render", "/v1/completions/render", "/v1/responses/input_tokens", "/v1/conversations", "/infill",
+		"/apply-template", "/api/embed", "/api/embeddings", "/api/show", "/api/pull"}
 	for i := range paths {
 		for _, body := range []string{`{"model": "m", "prompt": "hi", "text": "hi", "tokens": [1, 2], "input": "hi", "add_special_tokens": true}`,
+			`{"content": "hi", "with_pieces": true, "parse_special": false, "input_prefix": "a", "input_suffix": "b", "input_extra":
+				[{"filename": "f", "text": "t"}], "dimensions": 2, "truncate": true, "name": "m", "messages": [{"role": "user", "content": "x"}]}`,
 			`{"model": "m", "max_tokens": 5, ` + fuzzMessages + `, ` + fuzzTools + `}`,
 			`{"items": [{"role": "user", "content": "hi"}], "metadata": {"a": "b"}}`} {
 			f.Add(byte(i), []byte(body))
