@@ -23,10 +23,23 @@ var documented = []operation{
 	{"POST", "/v1/completions/render", "vLLM: the tokens of the prompts of such a request", completionRequest{}},
 	{"POST", "/v1/embeddings", "OpenAI: vectors of texts", embeddingsRequest{}},
 	{"POST", "/v1/responses", "OpenAI: a response to input items", responsesRequest{}},
+	{"POST", "/v1/responses/input_tokens", "OpenAI: the number of prompt tokens", responsesRequest{}},
 	{"GET", "/v1/responses/{id}", "OpenAI: a stored response", nil},
 	{"DELETE", "/v1/responses/{id}", "OpenAI: deletes a stored response", nil},
+	{"GET", "/v1/responses/{id}/input_items", "OpenAI: the items of the prompt of a stored response", nil},
+	{"POST", "/v1/responses/{id}/cancel", "OpenAI: cancels a background response", nil},
+	{"POST", "/v1/conversations", "OpenAI: creates a conversation", conversationRequest{}},
+	{"GET", "/v1/conversations/{id}", "OpenAI: a conversation", nil},
+	{"POST", "/v1/conversations/{id}", "OpenAI: changes the metadata of a conversation", conversationRequest{}},
+	{"DELETE", "/v1/conversations/{id}", "OpenAI: deletes a conversation", nil},
+	{"GET", "/v1/conversations/{id}/items", "OpenAI: the items of a conversation", nil},
+	{"POST", "/v1/conversations/{id}/items", "OpenAI: adds items to a conversation", conversationRequest{}},
+	{"GET", "/v1/conversations/{id}/items/{item}", "OpenAI: an item of a conversation", nil},
+	{"DELETE", "/v1/conversations/{id}/items/{item}", "OpenAI: deletes an item of a conversation", nil},
 	{"POST", "/v1/messages", "Anthropic: the answer to a conversation", messagesRequest{}},
 	{"POST", "/v1/messages/count_tokens", "Anthropic: the number of prompt tokens", messagesRequest{}},
+	{"POST", "/v1/messages/batches", "Anthropic: refused", nil},
+	{"GET", "/v1/messages/batches/{id}", "Anthropic: refused", nil},
 	{"POST", "/v1/rerank", "Jina, Cohere: documents in order of their relevance", rerankRequest{}},
 	{"POST", "/v2/rerank", "Cohere: documents in order of their relevance", rerankRequest{}},
 	{"POST", "/v1/score", "log-probabilities of texts", scoreRequest{}},
@@ -99,7 +112,7 @@ func (o *operation) describe() map[string]interface{} {
 		out["parameters"] = parameters
 	}
 	if o.body != nil {
-		schema := schemaOf(reflect.TypeOf(o.body))
+		schema := objectSchema(reflect.TypeOf(o.body))
 		out["requestBody"] = map[string]interface{}{"required": true, "content": map[string]interface{}{
 			"application/json": map[string]interface{}{"schema": schema}}}
 	}
@@ -128,11 +141,16 @@ func schemaOf(t reflect.Type) map[string]interface{} {
 	case reflect.Map:
 		return map[string]interface{}{"type": "object", "additionalProperties": schemaOf(t.Elem())}
 	case reflect.Struct:
-		properties := map[string]interface{}{}
-		eachField(t, func(name string, field reflect.Type) { properties[name] = schemaOf(field) })
-		return map[string]interface{}{"type": "object", "properties": properties}
+		return objectSchema(t)
 	case reflect.Interface:
 		return map[string]interface{}{}
 	}
 	return map[string]interface{}{"type": "integer"}
+}
+
+// objectSchema returns the schema of an object with the fields of a struct.
+func objectSchema(t reflect.Type) map[string]interface{} {
+	properties := map[string]interface{}{}
+	eachField(t, func(name string, field reflect.Type) { properties[name] = schemaOf(field) })
+	return map[string]interface{}{"type": "object", "properties": properties}
 }

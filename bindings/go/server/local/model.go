@@ -28,8 +28,8 @@ type model struct {
 
 	held atomic.Int64 // generations that wait for the tokens of their keys
 
-	measuring sync.Once // of the longest token
-	longest   int
+	measuring   sync.Once // of the longest token
+	longest     int
 	weightBytes int64 // of the resident weights
 
 	// Protected by the mutex of the engine.

@@ -158,5 +158,5 @@ func TestCallsThatAreCutOffAreMarked(t *testing.T) {
 	expect(t, at(body, "status"), "incomplete")
 	expect(t, at(body, "output", 0, "status"), "incomplete")
 	body = f.post("/v1/messages", `{"model":"m","max_tokens":99,"messages":[{"role":"user","content":"cut weather {\"city\": \"Ro"}]}`)
-	expect(t, at(body, "stop_reason"), "max_tokens")
+	expect(t, at(body, "stop_reason"), "model_context_window_exceeded") // it has fewer than 99 tokens
 }

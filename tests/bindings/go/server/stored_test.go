@@ -31,13 +31,13 @@ func TestStoredResponsesAreBoundedInBytes(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.Limits.MaxStoredBytes = 1 << 20 })
 	before := heapBytes()
 	var paths []string
-	for i := 0; i < 20; i++ {
-		paths = append(paths, f.store("say "+strings.Repeat("x", 1<<17)))
+	for i := 0; i < 80; i++ {
+		paths = append(paths, f.store("say "+strings.Repeat("x", 1<<15)))
 	}
-	if grown := int64(heapBytes()) - int64(before); grown > 4<<20 { // 20 responses take 8 MiB
+	if grown := int64(heapBytes()) - int64(before); grown > 4<<20 { // 80 responses take 8 MiB
 		t.Errorf("the heap has grown by %d MiB", grown>>20)
 	}
-	expect(t, []bool{f.isStored(paths[0]), f.isStored(paths[19])}, []bool{false, true})
+	expect(t, []bool{f.isStored(paths[0]), f.isStored(paths[79])}, []bool{false, true})
 	param, _, _ := f.refusal("POST", "/v1/responses", `{"model":"m","input":"x","metadata":{"a":"`+strings.Repeat("x", 8<<20)+`"}}`, 400)
 	expect(t, param, "metadata")
 }
