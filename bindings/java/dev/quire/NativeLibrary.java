@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 
 /**
  * Loads the native library once: from -Dquire.native.dir, otherwise from this jar, otherwise from
@@ -14,7 +15,8 @@ final class NativeLibrary {
 
   // Paths of the libraries in a shipped jar (packaging/dist/jar.py). The second library finds the first in
   // its own folder.
-  private static final String FOLDER = "native/linux-x86_64/";
+  private static final String PLATFORM = "linux-x86_64";
+  private static final String FOLDER = "native/" + PLATFORM + "/";
   private static final String[] CARRIED = {
     "libquire.so." + libraryAbi(), System.mapLibraryName("quire_java")
   };
@@ -30,12 +32,24 @@ final class NativeLibrary {
     if (directory != null) {
       System.load(Path.of(directory, CARRIED[1]).toAbsolutePath().toString());
     } else if (NativeLibrary.class.getResource(FOLDER + CARRIED[1]) != null) {
+      requirePlatform();
       loadCarried();
     } else {
       System.loadLibrary("quire_java");
     }
     QuireNative.quire_abi_check(QuireNativeConstants.QUIRE_ABI_MAJOR, QuireNativeConstants.QUIRE_ABI_MINOR);
     loaded = true;
+  }
+
+  /** Throws if the libraries of the jar are for another platform than that of this JVM. */
+  private static void requirePlatform() {
+    String name = System.getProperty("os.name", "").toLowerCase(Locale.ROOT).replaceAll(" .*", "");
+    String architecture = System.getProperty("os.arch", "").replace("amd64", "x86_64");
+    String here = name + "-" + architecture;
+    if (!here.equals(PLATFORM)) {
+      throw new UnsatisfiedLinkError("the jar of Quire carries libraries for " + PLATFORM + " only, and this JVM runs on "
+          + here + "; set -Dquire.native.dir to a folder with libraries that were built for it");
+    }
   }
 
   private static String libraryAbi() {
@@ -57,6 +71,9 @@ final class NativeLibrary {
           }
         }
         System.load(folder.resolve(CARRIED[1]).toAbsolutePath().toString());
+      } catch (UnsatisfiedLinkError refused) {
+        throw new UnsatisfiedLinkError("the libraries of Quire's jar, for " + PLATFORM + " with glibc, cannot be loaded: "
+            + refused.getMessage());
       } finally {
         for (String name : CARRIED) {
           Files.deleteIfExists(folder.resolve(name));
