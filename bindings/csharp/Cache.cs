@@ -14,6 +14,7 @@ namespace Quire
         /// computed once. Their seeds count up from the seed of the request.</summary>
         public Job[] SubmitMany(Request request, int count)
         {
+            Require.NotNull(request, "request");
             var jobs = new IntPtr[Math.Max(0, count)];
             return dispatcher.Submit(request, CreateQueue, filled =>
             {

@@ -28,6 +28,17 @@ namespace Quire.Native
         public void Dispose() => pin.Free();
     }
 
+    /// <summary>Checks arguments of public methods.</summary>
+    internal static class Require
+    {
+        /// <summary>Returns the value, or throws an exception that names the argument if it is null.</summary>
+        public static T NotNull<T>(T value, string name) where T : class
+        {
+            if (value == null) throw new ArgumentNullException(name);
+            return value;
+        }
+    }
+
     /// <summary>Helpers for native calls, which throw the error object of a failed call.</summary>
     internal static unsafe class Call
     {

@@ -8,6 +8,7 @@ namespace Quire
     /// of its own, such as QuireQuotaException.</summary>
     public partial class QuireException : Exception
     {
+        /// <summary>The code that a program can act on.</summary>
         public ErrorCode Code { get; private set; }
 
         /// <summary>Name of the parameter at fault, as the C interface names it, such as "temperature"; empty if the
@@ -67,15 +68,17 @@ namespace Quire
     {
         private static readonly Encoding Strict = new UTF8Encoding(false, true);
 
-        public static byte[] Bytes(string text)
+        /// <summary>Encodes an argument; a failure contains its name.</summary>
+        public static byte[] Bytes(string text, string name = "text")
         {
+            Require.NotNull(text, name);
             try
             {
                 return Strict.GetBytes(text);
             }
             catch (EncoderFallbackException)
             {
-                throw QuireException.Of(ErrorCode.Encoding, "text: has a lone surrogate, which UTF-8 cannot encode");
+                throw QuireException.Of(ErrorCode.Encoding, name + ": has a lone surrogate, which UTF-8 cannot encode");
             }
         }
 

@@ -20,7 +20,7 @@ namespace Quire
             if (Parts.Count > 0)
             {
                 Call.Get((out IntPtr e) => QuireNative.quire_job_request_clear_prompt(request, out e));
-                foreach (PromptPart part in Parts) part.Add(request);
+                foreach (PromptPart part in Parts) Require.NotNull(part, "Parts").Add(request);
                 return;
             }
             if (Tokens == null)

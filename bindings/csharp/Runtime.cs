@@ -11,8 +11,10 @@ namespace Quire
         /// core.</summary>
         public Runtime(int numThreads = 0) : this(new RuntimeOptions { NumThreads = numThreads }) { }
 
+        /// <summary>Creates a runtime with the given options.</summary>
         public Runtime(RuntimeOptions options)
         {
+            Require.NotNull(options, "options");
             Call.Get((out IntPtr e) =>
                 QuireNative.quire_abi_check(QuireNative.QUIRE_ABI_MAJOR, QuireNative.QUIRE_ABI_MINOR, out e));
             using (RuntimeOptionsHandle filled = options.ToNative())
@@ -49,6 +51,7 @@ namespace Quire
         public System.Threading.Tasks.Task<Model> LoadModelAsync(string path, [Nullable(2)] ModelOptions options = null,
             CancellationToken cancel = default(CancellationToken))
         {
+            Require.NotNull(path, "path");
             if (Handle.IsClosed) throw new ObjectDisposedException("Runtime");
             return System.Threading.Tasks.Task.Run(() => LoadModel(path, options, cancel), cancel);
         }
@@ -56,11 +59,12 @@ namespace Quire
         /// <summary>Creates an alias without a cache; messages and log lines use its name.</summary>
         public Alias CreateAlias(string name)
         {
+            byte[] bytes = Utf8.Bytes(name, "name");
             dispatcher.Acquire(() => new QueueHandle(
                 Call.Get((out IntPtr e) => QuireNative.quire_queue_create(Handle, out e))));
             try
             {
-                using (var text = new Pinned(Utf8.Bytes(name)))
+                using (var text = new Pinned(bytes))
                 {
                     var alias = new Alias(Call.Get((out IntPtr e) =>
                         QuireNative.quire_alias_create(Handle, (byte*)text.Address, text.Length, out e)), dispatcher);

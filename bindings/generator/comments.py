@@ -47,13 +47,13 @@ def named(name, text):
 
 
 def translate(text, names):
-    """Replaces names of the C interface by those of the language."""
+    """Replaces names of the C interface by those of the language, and drops references to headers."""
     def name(match):
         found = match[0]
         if found.endswith("_*"):
             return names.get(found[:-1], found)
         return names.get(found, found)
-    return re.sub(r"\b(?:quire|QUIRE)_\w+\*?", name, text)
+    return re.sub(r"\b(?:(?:quire|QUIRE)_\w+\*?|NULL\b)", name, re.sub(r" (?:\(\w+\.h\)|of \w+\.h\b)", "", text))
 
 
 def wrapped(text, prefix, width=116):

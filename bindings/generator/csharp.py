@@ -3,7 +3,7 @@ output must compile with mcs 6.8."""
 import comments
 import interface
 import shape
-from csharp_page import ITEMS, NATIVE, argument, handle, item_name, type_of
+from csharp_page import ITEMS, NATIVE, argument, handle, item_name, not_null, type_of
 from csharp_settings import SettingsPage
 from shape import camel, pascal
 
@@ -58,7 +58,7 @@ class Writer(SettingsPage):
             for name, _, call, _ in shape.fields_of(self.made, one):
                 self.property(type_of(call.result), pascal(name), comments.noun(comments.plain(call.comment, call.result.kind)))
             for name in one.fixed:
-                self.property("double", pascal(name), "")
+                self.property("double", pascal(name), f"The {name[1:]}th percentile.")
             for part in one.parts:
                 self.property(*self.part_field(part), can_be_null=not part.count)
             if one.when:
@@ -81,11 +81,11 @@ class Writer(SettingsPage):
         if part.of == "failure":
             return "QuireException", "Error", "The reason why the job failed, for an event of kind Error, otherwise null."
         if part.count == "HistogramKind":
-            return f"IDictionary<{part.count}, {part.of}>", name, ""
+            return f"IDictionary<{part.count}, {part.of}>", name, "One histogram per kind."
         if part.name == "namespaces":
             return "IDictionary<string, Stats>", name, "The statistics of the first 64 namespaces by name; empty in the statistics of a namespace."
         if part.count:
-            return f"IList<{part.of}>", name, ""
+            return f"IList<{part.of}>", name, "A list in an order that does not change."
         return part.of, name, "The usage of the job, for a final event, otherwise null."
 
     def reader(self, one):
@@ -193,7 +193,7 @@ class Writer(SettingsPage):
         self.say(submit.comment + " Cancelling the token cancels the job.", "        ")
         token = "System.Threading.CancellationToken cancel"
         self.add(f"    public Job {pascal(submit.name)}(Request request, {token} = default({token.split()[0]}))", "    {",
-                 "        cancel.ThrowIfCancellationRequested();",
+                 "        " + not_null("request"), "        cancel.ThrowIfCancellationRequested();",
                  f'        if (Handle.IsClosed) throw new ObjectDisposedException("{submit.owner}");',
                  f"        return dispatcher.Submit(request, {'CreateQueue' if submit.makes_queue else 'null'}, filled => new Job(",
                  f"            Call.Get((out IntPtr e) => {NATIVE}{function}(Handle, filled, out e)), dispatcher, request, cancel));",
@@ -204,7 +204,7 @@ class Writer(SettingsPage):
         said = comments.plain(call.comment, kind)
         self.say(said + " Cancelling the token ends the wait." if call.waits else said, "        ")
         result = "void" if kind in ("done", "waited") else type_of(call.result)
-        given = ", ".join([f"{'[Nullable(2)] ' * value.nullable}{type_of(value)} {camel(value.name)}" +
+        given = ", ".join([f"{'[Nullable(2)] ' * value.may_be_null}{type_of(value)} {camel(value.name)}" +
                            (f" = {interface.DEFAULTS[value.name]}" if value.name in interface.DEFAULTS else "")
                            for value in values] +
                           ["System.Threading.CancellationToken cancel = default(System.Threading.CancellationToken)"] *
@@ -222,14 +222,17 @@ class Writer(SettingsPage):
             self.add(f"    public {result} {name}", "    {", f"        get {{ {inner} }}", "    }", "")
             return
         self.add(f"    public {'static ' if is_static else ''}{result} {name}({given})", "    {")
+        self.add(*("        " + not_null(camel(value.name)) for value in values
+                   if value.kind in ("tokens", "object", "filled") and not value.may_be_null))
         usings = ["using (var ending = new Cancel(cancel))"] * call.waits
         for value in values:
             own = camel(value.name)
-            source = f"Utf8.Bytes({own})" if value.kind == "text" else own
+            source = f'Utf8.Bytes({own}, "{own}")' if value.kind == "text" else own
             if value.kind in ("text", "tokens"):
                 usings.append(f"using (var {own}Pinned = new Pinned({source}))")
             if value.kind == "filled":
-                usings.append(f"using (var {own}Filled = {own}.ToNative())")
+                source = f"({own} ?? new {value.of}())" if value.may_be_null else own
+                usings.append(f"using (var {own}Filled = {source}.ToNative())")
         self.add(*["        " + using for using in usings])
         self.add(("            " if usings else "        ") + inner, "    }", "")
 

@@ -32,6 +32,10 @@ def argument(value, name=None):
     return ARGUMENTS.get(value.kind, "{}").format(name)
 
 
+def not_null(name):
+    return f'Require.NotNull({name}, "{name}");'
+
+
 def item_name(item):
     return {"IO": "IO", "FP8": "FP8"}.get(item, pascal(item.lower()))
 

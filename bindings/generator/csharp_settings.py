@@ -26,7 +26,8 @@ class SettingsPage(Page):
                         can_be_null = value.kind in ("text", "tokens", "object", "filled")
                         self.setting_property(self.setting_names(call)[number],
                                               type_of(value) + ("" if can_be_null else "?"),
-                                              comments.noun(comments.plain(call.comment, value.kind)) if number == 0 else "")
+                                              comments.noun(comments.plain(call.comment, value.kind)) if number == 0
+                                              else f"Goes with {self.setting_names(call)[0]}.")
             required = ["            Call.SetText(required, (byte* text, UIntPtr size, out IntPtr e) =>",
                         f"                {NATIVE}{one.required}(target, text, size, out e));"] if one.required else []
             self.add("    /// <summary>Creates a native object, owned by the caller.</summary>",
@@ -48,7 +49,7 @@ class SettingsPage(Page):
                 self.choice(choice, target)
 
     def fill_group(self, group):
-        self.add(f"        foreach (var named in {group.field})", "        {", f"            {group.name} own = named.Value;")
+        self.add(f"        foreach (var named in {group.field})", "        {", f"            {group.name} own = Require.NotNull(named.Value, \"{group.field}\");")
         for (function, field, _), call in zip(group.members, shape.members(self.made, group)):
             several = len(call.parameters) > 2
             given = ", ".join(argument(value, own) for value, own in
@@ -79,7 +80,7 @@ class SettingsPage(Page):
             own = camel(field.lower())
             self.say(comment, "        ")
             self.add(f"    public static {choice.name} Of{field}({kind} {own})", "    {",
-                     f"        return new {choice.name} {{ {own} = {own} }};", "    }", "")
+                     f'        return new {choice.name} {{ {own} = Require.NotNull({own}, "{own}") }};', "    }", "")
         self.add(f"    internal unsafe void Add({target} target)", "    {")
         for (function, field, _), kind in zip(choice.members, kinds):
             how, item = ("Text", "byte") if kind == "string" else ("Tokens", "int")
@@ -139,7 +140,7 @@ class SettingsPage(Page):
         self.add(f"        {'else ' if together else ''}foreach (var {values[0] if values else 'pair'} in {name})")
         if given[0][1].kind == "text":
             rest = "".join(f", {argument(value, own)}" for own, value in given[1:])
-            self.add(f"            Call.SetText({given[0][0]}, (byte* text, UIntPtr size, out IntPtr e) =>",
+            self.add(f"            Call.SetText(Require.NotNull({given[0][0]}, \"{name}\"), (byte* text, UIntPtr size, out IntPtr e) =>",
                      f"                {function}(target, text, size{rest}, out e));")
         else:
             arguments = ", ".join(argument(value, own) for own, value in given)

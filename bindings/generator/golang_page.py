@@ -50,7 +50,9 @@ def argument(value, name=None):
 
 
 NAMING = shape.Naming(lambda enum: ENUM_NAMES[enum.name], item_name,
-                      lambda call, words: interface.GO_NOT.get(call.function) or go(words), 0, CLASSES, 1)
+                      lambda call, words: interface.GO_NOT.get(call.function) or go(words), 0, CLASSES, 1, "nil")
+# Settings are structs in Go, never nil.
+NO_NULL = re.compile(r"; NULL takes every default| `options` may be NULL\.")
 
 
 class Page:
@@ -58,7 +60,7 @@ class Page:
         self.made, self.names, self.lines = made, shape.names_of(made, NAMING), []
 
     def say(self, text, indent=""):
-        self.lines += comments.wrapped(comments.translate(text, self.names), indent + "// ")
+        self.lines += comments.wrapped(comments.translate(NO_NULL.sub("", text), self.names), indent + "// ")
 
     def add(self, *lines):
         self.lines += lines

@@ -64,6 +64,9 @@ TOKENS = {"token", "quire_model_special_token", "quire_model_find_token", "quire
 OPTIONAL = {"quire_model_special_token", "quire_model_find_token"}  # -1 means none
 BYTES = {"quire_matcher_forced_text", "quire_response_parser_raw"}  # text that may end inside a character
 NULLABLE = {"quire_response_detect.model", "quire_alias_set_cache.cache"}  # objects that may be null
+# Objects and settings whose null means the default. In Go settings are structs, which are never nil.
+NULL_IS_DEFAULT = {"quire_cache_create.options", "quire_cache_required_bytes.options", "quire_model_options_set_planned_cache.cache",
+                   "quire_job_request_set_chat_template.chat", "quire_job_request_set_constraint.constraint", "quire_plan_create.cache"}
 
 
 @dataclass
@@ -134,6 +137,7 @@ quire_event_error_parameter""".split()
 # Names that do not follow from the name of the function.
 NAMES = {
     "quire_model_load": "load_model",
+    "quire_plan_create": "plan",
     "quire_queue_close": "shutdown",
     "quire_cache_close": "shutdown",
     "quire_job_request_add_stop_text": "stop_text",

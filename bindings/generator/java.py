@@ -23,14 +23,26 @@ def type_of(value):
 
 
 def converted(value):
-    """Returns (statement before the call, argument of the call)."""
+    """Returns (statement before the call, argument of the call). The statement names an argument that is null."""
     name = camel(value.name)
     if value.kind == "text":
-        return f"byte[] {name}Bytes = Utf8.bytes({name});", f"{name}Bytes"
+        return f'byte[] {name}Bytes = Utf8.bytes({name}, "{name}");', f"{name}Bytes"
     if value.kind == "time":
-        return f"long {name}Ns = Settings.nanoseconds({name});", f"{name}Ns"
-    return "", {"bool": f"Settings.asInt({name})", "enum": f"{name}.value", "object": f"{name}Value", "filled": f"{name}Value"}.get(
+        return f'long {name}Ns = Settings.nanoseconds({name}, "{name}");', f"{name}Ns"
+    checks = value.kind in ("tokens", "enum", "object", "filled") and not value.may_be_null
+    return not_null(name) * checks, {"bool": f"Settings.asInt({name})", "enum": f"{name}.value", "object": f"{name}Value", "filled": f"{name}Value"}.get(
         value.kind, name)
+
+
+def not_null(name):
+    return f'Require.nonNull({name}, "{name}");'
+
+
+def within(value, inner):
+    """Returns a call inside that of an object, or settings, which gives its handle; 0 if it may be null and is."""
+    name, owner = camel(value.name), "NativeHandle" if value.kind == "object" else "Settings"
+    lambda_ = f"{name}Value -> {inner}"
+    return f"{owner}.withOrNone({name}, {lambda_})" if value.may_be_null else f"{name}.with({lambda_})"
 
 
 class Writer:
@@ -207,7 +219,8 @@ class Writer:
                 self.setting(call, one.name)
             if one.required:
                 self.add("  /** Does the same as {@link #with}, with this required text set first. */", "  final <T> T with(String text, LongFunction<T> call) {",
-                         "    return with(target -> {", f"      {NATIVE}{one.required}(target, Utf8.bytes(text));",
+                         f'    byte[] textBytes = Utf8.bytes(text, "{one.required.rpartition("_")[2]}");',
+                         "    return with(target -> {", f"      {NATIVE}{one.required}(target, textBytes);",
                          "      return call.apply(target);", "    });", "  }")
             self.finish(name)
 
@@ -223,9 +236,10 @@ class Writer:
             name = camel(value.name)
             before, argument = converted(value)
             if value.kind == "tokens":
-                before, argument = f"int[] own{pascal(value.name)} = {name}.clone();", f"own{pascal(value.name)}"
+                before = f'int[] own{pascal(value.name)} = Require.nonNull({name}, "{name}").clone();'
+                argument = f"own{pascal(value.name)}"
             if value.kind in ("object", "filled"):
-                body = f"set(target -> {name}.with({name}Value -> {{}}))"
+                body = f"set(target -> {within(value, '{}')})"
             arguments.append(argument)
             if before:
                 self.add("    " + before)
@@ -263,7 +277,7 @@ class Writer:
     def submit(self, function, submit):
         self.say(submit.comment, "  ")
         queue = "this::createQueue" if submit.makes_queue else "null"
-        self.add(f"  public Job {submit.name}(Request request) {{", f"    return with(self -> dispatcher.submit(request, {queue},",
+        self.add(f"  public Job {submit.name}(Request request) {{", "    " + not_null("request"), f"    return with(self -> dispatcher.submit(request, {queue},",
                  f"        filled -> Job.of({NATIVE}{function}(self, filled), dispatcher, request)));", "  }", "")
 
     def method(self, call, name, is_static=False):
@@ -287,15 +301,14 @@ class Writer:
             self.add("    NativeLibrary.load();")
         befores = [converted(value) for value in values]
         self.add(*["    " + before for before, _ in befores if before])
-        arguments = [argument for _, argument in befores] + ["Settings.nanoseconds(timeout), cancelValue"] * call.waits
+        self.add(*['    long timeoutNs = Settings.nanoseconds(timeout, "timeout");'] * call.waits)
+        arguments = [argument for _, argument in befores] + ["timeoutNs, cancelValue"] * call.waits
         inner = f"{NATIVE}{call.function}({', '.join(['self'] * (not is_static) + arguments + ['out'] * (kind in FETCHES))})"
         if kind in FETCHES:
             inner = f"Results.{FETCHES[kind]}(out -> {inner})"
         for value in values:
-            if value.nullable:
-                inner = f"NativeHandle.withOrNone({camel(value.name)}, {camel(value.name)}Value -> {inner})"
-            elif value.kind in ("object", "filled"):
-                inner = f"{camel(value.name)}.with({camel(value.name)}Value -> {inner})"
+            if value.kind in ("object", "filled"):
+                inner = within(value, inner)
         if call.waits:
             inner = f"NativeHandle.withOrNone(cancel, cancelValue -> {inner})"
         if kind == "object":
@@ -317,10 +330,12 @@ class Writer:
                 given += ["String path"] * bool(of.required) + [f"{of.name} {camel(value.name)}"]
             names = "".join(f", {camel(value.name)}Value" for value in self.made.calls[count].parameters)
             inner = f"{figures}.take({NATIVE}{count}(self{names}))"
+            checks = []
             for value, of in reversed(shape.filled_of(self.made.calls[count])):
                 own = camel(value.name)
-                inner = f"{own}.with({'path, ' * bool(of.required)}{own}Value -> {inner})"
-            self.add(f"  public {figures} {name}({', '.join(given)}) {{", f"    return with(self -> {inner});", "  }", "")
+                checks += [] if value.may_be_null else ["    " + not_null(own)]
+                inner = f"{own}.with(path, {own}Value -> {inner})" if of.required else within(value, inner)
+            self.add(f"  public {figures} {name}({', '.join(given)}) {{", *checks, f"    return with(self -> {inner});", "  }", "")
             return
         self.add(f"  public List<{figures}> {name}() {{", f"    return with(self -> IntStream.range(0, {NATIVE}{count}(self))",
                  f"        .mapToObj(idx -> {figures}.of(self, idx)).toList());", "  }", "")

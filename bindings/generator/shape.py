@@ -30,6 +30,11 @@ class Value:
     kind: str
     of: str = ""
     nullable: bool = False  # an object that may be null
+    has_default: bool = False  # in Java and C#: null means the default
+
+    @property
+    def may_be_null(self):
+        return self.nullable or self.has_default
 
 
 @dataclass
@@ -86,10 +91,11 @@ def value(function, kind, name):
         return Value(name[:-3], "time")
     if kind in SHORT:
         return Value(name, SHORT[kind])
+    has_default = f"{function.name}.{name}" in interface.NULL_IS_DEFAULT
     if kind.rstrip("*") in FILLED:
-        return Value(name, "filled", FILLED[kind.rstrip("*")])
+        return Value(name, "filled", FILLED[kind.rstrip("*")], has_default=has_default)
     if kind.rstrip("*") in HANDLES:
-        return Value(name, "object", HANDLES[kind.rstrip("*")], f"{function.name}.{name}" in interface.NULLABLE)
+        return Value(name, "object", HANDLES[kind.rstrip("*")], f"{function.name}.{name}" in interface.NULLABLE, has_default)
     return Value(name, "other", kind)
 
 
@@ -167,11 +173,12 @@ class Naming:
     figure: int  # index of the figure name to use
     classes: dict  # names of classes that differ
     creator: int = 2  # index of the creator name to use
+    null: str = "null"
 
 
 def names_of(made, naming):
     """Returns {name in C: name in the language}."""
-    names = {enum.prefix: naming.enum(enum) for enum, _ in made.enums}
+    names = {"NULL": naming.null} | {enum.prefix: naming.enum(enum) for enum, _ in made.enums}
     names.update({constant: naming.item(enum, item) for enum, items in made.enums for item, constant, _ in items})
     owners = {one.ctype: naming.classes.get(one.name, one.name) for one in interface.OBJECTS + interface.SETTINGS}
     filled = {one.ctype for one in interface.SETTINGS}

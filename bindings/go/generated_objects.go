@@ -161,8 +161,8 @@ func (o *Model) NewResponseConstraint(text string) (*Constraint, error) {
 }
 
 // CacheBytes returns the bytes that Model.NewCache would take on the device of the model, by the same computation
-// but without taking them. With KVAuto it is the largest possible number. `options` may be NULL. Works for a model
-// loaded with ScopeMetadata.
+// but without taking them. With KVAuto it is the largest possible number. Works for a model loaded with
+// ScopeMetadata.
 func (o *Model) CacheBytes(options CacheOptions) (int64, error) {
 	optionsFilled, err := options.native()
 	if err != nil {
@@ -902,7 +902,7 @@ func (o *ChatTemplate) Hash() (string, error) {
 }
 
 // Dialect detects the dialect of a model and returns its name. The source of the chat template decides; if it gives
-// no hint and `model` is not NULL, the special tokens of the model's vocabulary decide. If there are several
+// no hint and `model` is not nil, the special tokens of the model's vocabulary decide. If there are several
 // templates, the one for tools counts. The result "plain" means that there are no calls.
 func (o *ChatTemplate) Dialect(model *Model) (string, error) {
 	defer runtime.KeepAlive(model)

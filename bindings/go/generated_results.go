@@ -1227,6 +1227,7 @@ func takePlan(taken native.PlanHandle) (Plan, error) {
 
 // Histogram is the distribution of a quantity. A quantile is at most twice too high.
 type Histogram struct {
+	// The count of values in one of HistogramKind.
 	Count int64
 
 	// The sum of the values. Divided by the number of values, it is the mean.
@@ -1516,7 +1517,7 @@ type Event struct {
 	// The log-probabilities of Event.TopTokens.
 	TopLogProbs []float32
 
-	// The kind of the text of a TEXT event, one of ResponseKind of response.h, if the request has a dialect
+	// The kind of the text of a TEXT event, one of ResponseKind, if the request has a dialect
 	// (Request.ResponseDialect). Otherwise it is ResponseNone. With a dialect, Event.Text is the raw output including
 	// markup. A step that produces several kinds emits one event for each; its tokens come with the last one.
 	ResponseKind ResponseKind

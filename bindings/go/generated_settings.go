@@ -62,7 +62,7 @@ type ModelOptions struct {
 	// by commas. The suffixes K, M and G mean KiB, MiB and GiB. Default: "256M", which does not apply to the CPU.
 	Reserve string
 
-	// The cache that the load leaves memory for on its devices; its settings are copied. NULL, the default: an
+	// The cache that the load leaves memory for on its devices; its settings are copied. nil, the default: an
 	// automatic split leaves memory for 8192 tokens, and a load only checks that the weights fit.
 	PlannedCache *CacheOptions
 
@@ -304,7 +304,7 @@ type Request struct {
 	// `continue_final_message` is true, which ends the prompt inside the last message.
 	TemplateArguments string
 
-	// The template for the messages, copied with its current settings. NULL, the default, means the model's own
+	// The template for the messages, copied with its current settings. nil, the default, means the model's own
 	// template.
 	ChatTemplate *ChatTemplate
 
@@ -523,9 +523,8 @@ type Request struct {
 	// CodeNotFound if there is no such dialect.
 	ResponseDialect string
 
-	// Where reasoning begins in an answer with a dialect, one of ReasoningStart of response.h. Default:
-	// ReasoningClosed, unless the prompt has opened reasoning. For messages, the template's text decides that,
-	// otherwise the text of the prompt.
+	// Where reasoning begins in an answer with a dialect, one of ReasoningStart. Default: ReasoningClosed, unless the
+	// prompt has opened reasoning. For messages, the template's text decides that, otherwise the text of the prompt.
 	Reasoning ReasoningStart
 
 	// The maximum number of reasoning tokens in an answer with a dialect, 0 or more. -1, the default, means no limit.

@@ -121,7 +121,7 @@ QUIRE_API int64_t quire_stats_draft_tokens(quire_stats* stats, quire_error** err
 /** Returns the number of those draft tokens that were accepted. */
 QUIRE_API int64_t quire_stats_accepted_draft_tokens(quire_stats* stats, quire_error** error);
 
-/** Returns the number of values in one of QUIRE_HISTOGRAM_*. */
+/** Returns the count of values in one of QUIRE_HISTOGRAM_*. */
 QUIRE_API int64_t quire_stats_histogram_count(quire_stats* stats, int32_t histogram, quire_error** error);
 
 /** Returns the sum of the values, or NaN on failure. Divided by the number of values, it is the mean. */

@@ -22,7 +22,7 @@ public final class Answer {
 
   /** Takes the next event of the job. */
   public void take(Event event) {
-    switch (event.responseKind()) {
+    switch (Require.nonNull(event, "event").responseKind()) {
       case TEXT -> text.append(event.responseText());
       case REASONING -> {
         reasoning.append(event.responseText());
@@ -52,10 +52,12 @@ public final class Answer {
     return begun == null ? null : new Call(begun.index(), begun.id(), begun.name(), arguments.toString());
   }
 
+  /** Returns the text so far. */
   public String text() {
     return text.toString();
   }
 
+  /** Returns the reasoning so far. */
   public String reasoning() {
     return reasoning.toString();
   }

@@ -14,6 +14,7 @@ public final class Cache extends CacheCalls {
    * Their seeds count up from the seed of the request.
    */
   public List<Job> submitMany(Request request, int count) {
+    Require.nonNull(request, "request");
     long[] jobs = new long[Math.max(0, count)];
     return dispatcher.submit(request, this::createQueue, filled -> {
       with(cache -> QuireNative.quire_job_submit_many(cache, filled, jobs));

@@ -14,7 +14,7 @@ public final class Cancel extends NativeHandle {
     return QuireNative.quire_cancel_create();
   }
 
-  /** Ends the calls that use the switch soon, with QUIRE_ERROR_CANCELLED and no partial result. */
+  /** Ends the calls that use the switch soon, with ErrorCode.CANCELLED and no partial result. */
   public void trigger() {
     with(cancel -> QuireNative.quire_cancel_trigger(cancel));
   }

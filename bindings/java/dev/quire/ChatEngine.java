@@ -21,8 +21,8 @@ public final class ChatEngine implements AutoCloseable {
   private boolean thinks = true;
 
   private ChatEngine(Model model, Cache cache, QuireRuntime owned) {
-    this.model = model;
-    this.cache = cache;
+    this.model = Require.nonNull(model, "model");
+    this.cache = Require.nonNull(cache, "cache");
     this.owned = owned;
     recommendsSampling = recommendsSampling(model);
   }
@@ -46,12 +46,13 @@ public final class ChatEngine implements AutoCloseable {
     return new ChatEngine(model, cache, null);
   }
 
-  /** Loads the model of a directory and creates its cache; close frees both. */
+  /** Loads the model of a directory and creates its cache; close frees both. Options may be null: every default. */
   public static ChatEngine load(String path, ModelOptions modelOptions, CacheOptions cacheOptions) {
+    Require.nonNull(path, "path");
     QuireRuntime runtime = QuireRuntime.create();
     Model model = null;
     try {
-      model = runtime.loadModel(path, modelOptions);
+      model = runtime.loadModel(path, modelOptions == null ? new ModelOptions() : modelOptions);
       ChatEngine made = new ChatEngine(model, model.createCache(cacheOptions), runtime);
       return made.openTemplate(model.path());
     } catch (RuntimeException failure) {
@@ -65,7 +66,7 @@ public final class ChatEngine implements AutoCloseable {
 
   /** Loads the model of a directory with every default. */
   public static ChatEngine load(String path) {
-    return load(path, new ModelOptions(), new CacheOptions());
+    return load(path, null, null);
   }
 
   /**
@@ -85,7 +86,10 @@ public final class ChatEngine implements AutoCloseable {
     }
   }
 
-  /** Sets the template of all conversations, instead of that of the model's directory. The caller owns it. */
+  /**
+   * Sets the template of all conversations, instead of that of the model's directory. The caller owns it. Null means
+   * the model's own template.
+   */
   public ChatEngine chatTemplate(ChatTemplate chosen) {
     template = chosen;
     return this;
@@ -93,7 +97,7 @@ public final class ChatEngine implements AutoCloseable {
 
   /** Sets the dialect of calls; by default that of the template. */
   public ChatEngine dialect(String name) {
-    dialect = name;
+    dialect = Require.nonNull(name, "name");
     return this;
   }
 
@@ -105,10 +109,12 @@ public final class ChatEngine implements AutoCloseable {
     return this;
   }
 
+  /** Returns the model; the engine owns it if it has loaded it. */
   public Model model() {
     return model;
   }
 
+  /** Returns the cache; the engine owns it if it has created it. */
   public Cache cache() {
     return cache;
   }
@@ -142,13 +148,17 @@ public final class ChatEngine implements AutoCloseable {
   }
 
   /**
-   * Submits a conversation. The request has the other settings, such as sampling and lengths. Without a
-   * maximum number of tokens, an answer may use all that the cache allows one job. Read the events with an
-   * {@link Answer}.
+   * Submits a conversation. The request has the other settings, such as sampling and lengths. If `maxNewTokens` is
+   * null, the maximum of the request applies. Without one, an answer may use all that the cache allows one job. Read
+   * the events with an {@link Answer}.
    */
   public Job submit(Conversation conversation, Request request, Integer maxNewTokens) {
+    Require.nonNull(conversation, "conversation");
+    Require.nonNull(request, "request").defaultMaxNewTokens(Integer.MAX_VALUE);
     fill(conversation, request);
-    request.maxNewTokens(maxNewTokens != null ? maxNewTokens : Integer.MAX_VALUE);
+    if (maxNewTokens != null) {
+      request.maxNewTokens(maxNewTokens);
+    }
     if (!conversation.isConstrained()) {
       return cache.submit(request);
     }
@@ -174,7 +184,7 @@ public final class ChatEngine implements AutoCloseable {
     return dialect.equals(AUTO) && template != null ? template.dialect(model) : dialect;
   }
 
-  /** Frees the objects of {@link #load}; its jobs end with QUIRE_ERROR_CLOSED. */
+  /** Frees the objects of {@link #load}; its jobs end with ErrorCode.CLOSED. */
   @Override
   public void close() {
     if (owned == null) {

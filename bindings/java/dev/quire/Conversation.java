@@ -2,10 +2,9 @@ package dev.quire;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.Objects;
 
 /**
- * A conversation as JSON texts in OpenAI's format. All but the messages may be null.
+ * A conversation as JSON texts in OpenAI's format. Tools, choice and format may be null.
  *
  * @param messages a list of messages
  * @param tools a list of tools
@@ -27,8 +26,10 @@ public record Conversation(String messages, String tools, String toolChoice, Str
   private static final String NONE = "\"none\"";
   private static final String AUTO = "\"auto\"";
 
+  /** Checks what must not be null. */
   public Conversation {
-    Objects.requireNonNull(messages, "messages");
+    Require.nonNull(messages, "messages");
+    Require.nonNull(calls, "calls");
   }
 
   /** Creates a conversation with messages only. */
@@ -42,6 +43,7 @@ public record Conversation(String messages, String tools, String toolChoice, Str
    */
   public static Map<String, Object> object(Object... namesAndValues) {
     Map<String, Object> made = new LinkedHashMap<>();
+    Require.nonNull(namesAndValues, "namesAndValues");
     for (int i = 0; i < namesAndValues.length; i += 2) {
       if (namesAndValues[i + 1] != null) {
         made.put((String) namesAndValues[i], namesAndValues[i + 1]);

@@ -12,10 +12,13 @@ import java.util.List;
 public record Embeddings(List<float[]> vectors, long promptTokens) {
   /** Computes the vectors of all texts together, each of length 1. Throws the first failure. */
   public static Embeddings of(Cache cache, List<String> texts, Pooling pooling) {
+    Require.nonNull(cache, "cache");
+    Require.nonNull(texts, "texts");
+    Require.nonNull(pooling, "pooling");
     List<Job> jobs = new ArrayList<>();
     try {
       for (String text : texts) {
-        jobs.add(cache.submit(new Request(text).kind(JobKind.EMBED).pooling(pooling)));
+        jobs.add(cache.submit(new Request(Require.nonNull(text, "texts")).kind(JobKind.EMBED).pooling(pooling)));
       }
       List<float[]> vectors = new ArrayList<>();
       long promptTokens = 0;

@@ -20,7 +20,7 @@ public final class EventQueue extends EventQueueCalls {
 
   /**
    * Takes the next event; empty if the time has passed. The failure of a job is in {@link Event#error}.
-   * Exceptions are those of the queue itself: QUIRE_ERROR_CLOSED once it is shut down and empty.
+   * Exceptions are those of the queue itself: ErrorCode.CLOSED once it is shut down and empty.
    */
   public Optional<Event> poll(Duration timeout) {
     return drain(1, timeout).stream().findFirst();
@@ -29,8 +29,9 @@ public final class EventQueue extends EventQueueCalls {
   /** Waits for an event and takes up to maxEvents that are there, otherwise like {@link #poll}. */
   public List<Event> drain(int maxEvents, Duration timeout) {
     long[] taken = new long[Math.max(0, Math.min(maxEvents, MAX_DRAINED))];
-    long nanoseconds = timeout.isNegative() ? QuireNativeConstants.QUIRE_WAIT_FOREVER : Settings.nanoseconds(timeout);
-    long count = NativeWait.until(nanoseconds, (left, cancel) ->
+    long nanoseconds = Settings.nanoseconds(timeout, "timeout");
+    long limit = nanoseconds < 0 ? QuireNativeConstants.QUIRE_WAIT_FOREVER : nanoseconds;
+    long count = NativeWait.until(limit, (left, cancel) ->
         with(queue -> QuireNative.quire_queue_drain(queue, left, cancel, taken)));
     if (count == QuireNativeConstants.QUIRE_WAIT_END) {
       throw QuireException.of(ErrorCode.CLOSED, "the queue was shut down");

@@ -15,7 +15,7 @@ import java.util.stream.StreamSupport;
 /**
  * One submitted piece of work. Safe for concurrent use; each event is delivered to one of the callers.
  * Waiting virtual threads occupy no thread of the system. An interrupt ends the wait but not the job: the
- * call throws QUIRE_ERROR_CANCELLED and the thread stays interrupted.
+ * call throws ErrorCode.CANCELLED and the thread stays interrupted.
  */
 public final class Job extends JobCalls implements Iterable<Event> {
   /** Null if the events go to a queue of the program. */
@@ -76,7 +76,8 @@ public final class Job extends JobCalls implements Iterable<Event> {
     private final long start = System.nanoTime();
 
     Deadline(Duration timeout) {
-      whole = timeout.isNegative() ? Long.MAX_VALUE : Settings.nanoseconds(timeout);
+      long nanoseconds = Settings.nanoseconds(timeout, "timeout");
+      whole = nanoseconds < 0 ? Long.MAX_VALUE : nanoseconds;
     }
 
     long left() {
@@ -170,7 +171,7 @@ public final class Job extends JobCalls implements Iterable<Event> {
   /** Returns the same as a publisher with demand. Cancelling the subscription cancels the job. */
   public Flow.Publisher<Event> publisher() {
     requireDispatcher();
-    return subscriber -> subscriber.onSubscribe(new JobSubscription(this, subscriber));
+    return subscriber -> Require.nonNull(subscriber, "subscriber").onSubscribe(new JobSubscription(this, subscriber));
   }
 
   /**

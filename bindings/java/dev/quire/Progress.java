@@ -5,7 +5,7 @@ package dev.quire;
 public interface Progress {
   /**
    * Called on the thread that loads, in bytes of the files; in the last call doneBytes == totalBytes. Inside
-   * it, calls that wait, load, create or close a runtime, model or cache fail with QUIRE_ERROR_REENTRANT.
+   * it, calls that wait, load, create or close a runtime, model or cache fail with ErrorCode.REENTRANT.
    * {@link Cancel#trigger} ends the load. If this throws, it is not called again, and the load throws the
    * same once it has ended.
    */

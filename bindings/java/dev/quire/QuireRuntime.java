@@ -16,7 +16,9 @@ public final class QuireRuntime extends RuntimeCalls {
     return create(new RuntimeOptions().numThreads(numThreads));
   }
 
+  /** Creates a runtime with the given options. */
   public static QuireRuntime create(RuntimeOptions options) {
+    Require.nonNull(options, "options");
     NativeLibrary.load();
     return options.with(filled -> new QuireRuntime(QuireNative.quire_runtime_create(filled)));
   }
@@ -28,14 +30,16 @@ public final class QuireRuntime extends RuntimeCalls {
 
   /** Loads a model directory. */
   public Model loadModel(String path, ModelOptions options) {
+    Require.nonNull(options, "options");
     return options.with(path, filled -> with(runtime -> options.load(runtime, filled, dispatcher)));
   }
 
   /** Creates an alias without a cache; messages and log lines use its name. */
   public Alias createAlias(String name) {
+    byte[] nameBytes = Utf8.bytes(name, "name");
     dispatcher.acquire(this::createQueue);
     try {
-      return new Alias(with(runtime -> QuireNative.quire_alias_create(runtime, Utf8.bytes(name))), dispatcher);
+      return new Alias(with(runtime -> QuireNative.quire_alias_create(runtime, nameBytes)), dispatcher);
     } catch (RuntimeException refused) {
       dispatcher.release();
       throw refused;

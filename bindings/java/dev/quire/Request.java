@@ -9,21 +9,26 @@ public final class Request extends RequestSettings {
 
   /** Creates a request to continue this text. */
   public Request(String prompt) {
-    promptText(prompt);
+    promptText(Require.nonNull(prompt, "prompt"));
   }
 
   /** Creates a request to continue these tokens. */
   public Request(int[] prompt) {
-    promptTokens(prompt);
+    promptTokens(Require.nonNull(prompt, "prompt"));
+  }
+
+  /** Sets the maximum number of tokens that applies if the request sets none. */
+  void defaultMaxNewTokens(int maxNewTokens) {
+    setFirst(request -> QuireNative.quire_job_request_set_max_new_tokens(request, maxNewTokens));
   }
 
   boolean hasQueue() {
     return hasQueue;
   }
 
-  /** Sets the queue that receives the events of the job. */
+  /** Sets the queue that receives the events of the job; with null, the default, they are taken from the job. */
   public Request queue(EventQueue queue) {
-    hasQueue = true;
-    return set(request -> queue.with(value -> QuireNative.quire_job_request_set_queue(request, value)));
+    hasQueue = queue != null;
+    return set(request -> NativeHandle.withOrNone(queue, value -> QuireNative.quire_job_request_set_queue(request, value)));
   }
 }

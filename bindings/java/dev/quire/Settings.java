@@ -26,6 +26,11 @@ abstract class Settings<S extends Settings<S>> {
     return (S) this;
   }
 
+  /** Stores a call that is made before the others, so that they override it. */
+  final void setFirst(LongConsumer setter) {
+    setters.add(0, setter);
+  }
+
   /** Creates a native object for one call, fills it and frees it. */
   final <T> T with(LongFunction<T> call) {
     long filled = create.getAsLong();
@@ -37,8 +42,14 @@ abstract class Settings<S extends Settings<S>> {
     }
   }
 
-  /** Converts to nanoseconds; a time too long for the library becomes its maximum. */
-  static long nanoseconds(Duration duration) {
+  /** Does the same for settings that may be null; the call then gets 0, which means every default. */
+  static <T> T withOrNone(Settings<?> settings, LongFunction<T> call) {
+    return settings == null ? call.apply(0) : settings.with(call);
+  }
+
+  /** Converts an argument to nanoseconds; a time too long for the library becomes its maximum. */
+  static long nanoseconds(Duration duration, String name) {
+    Require.nonNull(duration, name);
     try {
       return duration.toNanos();
     } catch (ArithmeticException tooLong) {

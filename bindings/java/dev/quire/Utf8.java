@@ -9,14 +9,15 @@ import java.nio.charset.StandardCharsets;
 final class Utf8 {
   private Utf8() {}
 
-  static byte[] bytes(String text) {
+  /** Encodes an argument; a failure contains its name. */
+  static byte[] bytes(String text, String name) {
     try {
-      ByteBuffer encoded = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
+      ByteBuffer encoded = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(Require.nonNull(text, name)));
       byte[] bytes = new byte[encoded.remaining()];
       encoded.get(bytes);
       return bytes;
     } catch (CharacterCodingException loneSurrogate) {
-      throw QuireException.of(ErrorCode.ENCODING, "text: has a lone surrogate, which UTF-8 cannot encode");
+      throw QuireException.of(ErrorCode.ENCODING, name + ": has a lone surrogate, which UTF-8 cannot encode");
     }
   }
 
