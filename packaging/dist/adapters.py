@@ -1,12 +1,13 @@
-"""Java's adapters: for each a jar of classes, a jar of sources, and its pom. They are compiled against the artifacts
+"""Java's adapters: for each a jar of classes, jars of its sources and its reference, and its pom. They are compiled against the artifacts
 of their frameworks, which `./dev artifacts` downloads (docs/integrations.md). An adapter without its framework is
-skipped with a message."""
+left out, with the reason."""
 import dataclasses
 import os
 import pathlib
 import tempfile
 
 import context as shared
+import javadoc
 import maven
 
 
@@ -21,16 +22,11 @@ ADAPTERS = (Adapter("langchain4j", "langchain4j", "dev.quire.langchain4j"),
             Adapter("spring-ai", "spring", "dev.quire.springai"))
 
 
-def _files(folder, pattern="*"):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob(pattern)) if path.is_file()}
-
-
-def _classes(context, folder, jars):
-    classpath = ":".join(map(str, [context.build / "lib/quire.jar", *jars]))
+def _classes(folder, classpath):
     with tempfile.TemporaryDirectory() as out:
-        shared.run("javac", "-Xlint:all,-classfile", "-Werror", "--release", "17", "-encoding", "UTF-8", "-d", out,
-                   "-cp", classpath, *sorted(folder.rglob("*.java")))
-        return _files(pathlib.Path(out))
+        shared.run("javac", "-Xlint:all,-classfile", "-Werror", "-parameters", "--release", "17", "-encoding", "UTF-8", "-d", out,
+                   "-cp", ":".join(map(str, classpath)), *sorted(folder.rglob("*.java")))
+        return javadoc.files(pathlib.Path(out))
 
 
 def _make_one(context, adapter, jars):
@@ -38,11 +34,13 @@ def _make_one(context, adapter, jars):
     pom = (folder / "pom.xml").read_text(encoding="utf-8")
     if f"<version>{context.version}</version>" not in pom:
         raise SystemExit(f"dist: {folder}/pom.xml does not have the version {context.version}; change it")
-    resources = _files(folder / "resources") if (folder / "resources").is_dir() else {}
+    resources = javadoc.files(folder / "resources") if (folder / "resources").is_dir() else {}
     both = {"META-INF/LICENSE": shared.licence(), **resources,
             "META-INF/MANIFEST.MF": maven.manifest(context, artifact, f"Automatic-Module-Name: {adapter.module}\r\n")}
-    maven.write(context, artifact, pom, {"": both | _classes(context, folder, jars),
-                                         "-sources": both | _files(folder, "*.java")})
+    classpath, sources = [context.build / "lib/quire.jar", *jars], javadoc.files(folder, "*.java")
+    maven.write(context, artifact, pom.replace("<tag>HEAD</tag>", f"<tag>{context.commit}</tag>"),
+                {"": both | _classes(folder, classpath), "-sources": both | sources,
+                 "-javadoc": both | javadoc.reference(sources, f"{artifact} {context.version}", classpath)})
 
 
 def make(context):
@@ -52,4 +50,4 @@ def make(context):
         if jars:
             _make_one(context, adapter, jars)
         else:
-            print(f"dist: quire-{adapter.folder} is skipped: {artifacts / adapter.jars} has no jars; run ./dev artifacts")
+            context.left_out.append(f"quire-{adapter.folder}: {artifacts / adapter.jars} has no jars; run ./dev artifacts")

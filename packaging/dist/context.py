@@ -24,6 +24,7 @@ class Context:
     version: str
     commit: str
     epoch: int           # time of every file in every package, in seconds since 1970
+    left_out: list = dataclasses.field(default_factory=list)  # packages that could not be made, with the reason
 
     @property
     def time(self):

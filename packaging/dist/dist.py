@@ -34,8 +34,20 @@ def _cpack(kind):
     return make
 
 
-KINDS = {"tgz": _cpack("TGZ"), "deb": _cpack("DEB"), "rpm": _cpack("RPM"), "jar": jar.make, "adapters": adapters.make, "nuget": nuget.make,
-         "go": gomodule.make}
+KINDS = {"tgz": _cpack("TGZ"), "deb": _cpack("DEB"), "rpm": _cpack("RPM"), "jar": jar.make, "adapters": adapters.make,
+         "nuget": nuget.make, "go": gomodule.make}
+
+
+# Parts of a build that may be absent: (file, package, reason).
+PARTS = (("lib/libquire_cuda.so", "the CUDA backend", "the build has none; `./dev cuda` brings a compiler, which must be on the PATH"),
+         ("bin/quire-server", "quire-server", "the build has none; it needs go"))
+
+
+def print_left_out(context):
+    """Prints what the distribution lacks; ./dev package shows these lines at its end."""
+    absent = [f"{package}: {reason}" for file, package, reason in PARTS if not (context.build / file).exists()]
+    for line in absent + context.left_out:
+        print(f"dist: left out: {line}")
 
 
 def write_checksums(out):
@@ -53,6 +65,7 @@ def make(context, kinds):
     materials.make(context)
     write_checksums(context.out)
     limits.check(context)
+    print_left_out(context)
 
 
 def main():

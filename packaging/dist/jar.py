@@ -1,7 +1,9 @@
-"""The Java package: one jar with classes and native libraries, and its pom, in the layout of a Maven repository."""
+"""The Java package: a jar with classes and native libraries, jars of its sources and its reference, and its pom, in the
+layout of a Maven repository."""
 import zipfile
 
 import context as shared
+import javadoc
 import maven
 import natives
 
@@ -23,13 +25,25 @@ POM = """<?xml version="1.0" encoding="UTF-8"?>
       <distribution>repo</distribution>
     </license>
   </licenses>
-  <developers><developer><name>The Quire authors</name></developer></developers>
-  <scm><url>https://quire.dev</url><tag>{commit}</tag></scm>
+  <developers>
+    <developer>
+      <name>The Quire authors</name>
+      <organization>Quire</organization>
+      <organizationUrl>https://quire.dev</organizationUrl>
+    </developer>
+  </developers>
+  <scm>
+    <connection>scm:git:https://quire.dev/quire</connection>
+    <developerConnection>scm:git:https://quire.dev/quire</developerConnection>
+    <url>https://quire.dev/quire</url>
+    <tag>{commit}</tag>
+  </scm>
 </project>
 """
 
+PLATFORM = "linux-x86_64"
 # Folder that NativeLibrary.java reads.
-NATIVE_FOLDER = "dev/quire/native/linux-x86_64"
+NATIVE_FOLDER = f"dev/quire/native/{PLATFORM}"
 
 
 def entries(context):
@@ -38,11 +52,23 @@ def entries(context):
                  if not name.endswith("/") and name != "META-INF/MANIFEST.MF"}
     for name, content in (natives.libquire(context.build), natives.binding(context.build, "java")):
         found[f"{NATIVE_FOLDER}/{name}"] = content
-    found["META-INF/MANIFEST.MF"] = maven.manifest(context, "Quire")
-    found["META-INF/LICENSE"] = shared.licence()
     found["META-INF/NOTICES"] = shared.notices(context)
     return found
 
 
+def sources(context):
+    """Returns the sources, handwritten and generated."""
+    written = shared.ROOT / "bindings/java"
+    found = {"module-info.java": (written / "module-info.java").read_bytes()}
+    for folder in (written / "dev", context.build / "bindings/java/generated/dev"):
+        found.update((f"dev/{name}", content) for name, content in javadoc.files(folder, "*.java").items())
+    return found
+
+
 def make(context):
-    maven.write(context, "quire", POM.format(version=context.version, commit=context.commit), {"": entries(context)})
+    both = {"META-INF/LICENSE": shared.licence(),
+            "META-INF/MANIFEST.MF": maven.manifest(context, "Quire", f"Quire-Platform: {PLATFORM}\r\n")}
+    found = sources(context)
+    maven.write(context, "quire", POM.format(version=context.version, commit=context.commit),
+                {"": both | entries(context), "-sources": both | found,
+                 "-javadoc": both | javadoc.reference(found, f"Quire {context.version}")})

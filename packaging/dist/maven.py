@@ -1,4 +1,5 @@
-"""Artifacts in the layout of a Maven repository, with its checksums."""
+"""Artifacts in the layout of a Maven repository, with its checksums. To publish them, only a signature (.asc) beside
+each file is missing."""
 import hashlib
 
 import archive
@@ -14,6 +15,9 @@ def manifest(context, title, more=""):
     return MANIFEST.format(title=title, version=context.version, more=more).encode()
 
 
+CHECKSUMS = ("md5", "sha1", "sha256", "sha512")
+
+
 def write(context, artifact, pom, jars):
     """Writes a pom and jars. `jars` maps the suffix after the version in the name to the entries."""
     folder = context.out / "maven/dev/quire" / artifact / context.version
@@ -22,5 +26,6 @@ def write(context, artifact, pom, jars):
         archive.write_zip(folder / f"{stem}{classifier}.jar", entries, context.epoch, first=("META-INF/MANIFEST.MF",))
     (folder / f"{stem}.pom").write_text(pom, encoding="utf-8")
     for path in sorted(folder.iterdir()):
-        digest = hashlib.sha1(path.read_bytes()).hexdigest()
-        path.with_name(path.name + ".sha1").write_text(digest, encoding="utf-8")
+        for kind in CHECKSUMS:
+            digest = hashlib.new(kind, path.read_bytes()).hexdigest()
+            path.with_name(f"{path.name}.{kind}").write_text(digest, encoding="utf-8")

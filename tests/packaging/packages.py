@@ -2,6 +2,7 @@
 """The packages as users get them: all are built once and unpacked (the archive is moved after that), and programs are
 built only from them. Each subcommand is one test. A test that cannot run exits with 77 and a message."""
 import argparse
+import hashlib
 import os
 import pathlib
 import re
@@ -19,6 +20,7 @@ from shell import HERE, ROOT, environment, fresh_folder, require, run, skip
 STORY = ROOT / "tests/bindings"
 DIST = ROOT / "packaging/dist/dist.py"
 POM = "{http://maven.apache.org/POM/4.0.0}"
+NOT_CLASSES = ("-sources.jar", "-javadoc.jar")
 LANGUAGES = ["jar", "adapters", "nuget", "go"]
 
 
@@ -46,7 +48,7 @@ def kinds(options):
 
 def only(options, pattern):
     """Returns the only file of the distribution that matches; skips the test without it."""
-    found = sorted(options.dist.rglob(pattern))
+    found = sorted(path for path in options.dist.rglob(pattern) if not path.name.endswith(NOT_CLASSES))
     if not found:
         skip(f"the distribution has no {pattern}: its tools are not installed")
     require(len(found) == 1, f"{pattern} is several files: {found}")
@@ -263,6 +265,38 @@ def java_client(options):
     require(not left, f"the jar leaves {left}")
 
 
+def require_pom(pom):
+    """Checks that a pom has what a public repository requires."""
+    root = ElementTree.parse(pom).getroot()
+    for path in ("name", "description", "url", "licenses/license/name", "licenses/license/url", "developers/developer/name",
+                 "scm/connection", "scm/developerConnection", "scm/url", "scm/tag"):
+        text = root.findtext("/".join(POM + part for part in path.split("/")), "")
+        require(text.strip() and text != "HEAD", f"{pom}: {path} is {text!r}")
+
+
+def maven(options):
+    """Checks that each artifact is complete: sources, reference, checksums and pom; and that the classes name their
+    parameters and the jar its platform, which it refuses to leave."""
+    poms = sorted(options.dist.rglob("*.pom"))
+    require(poms, "the distribution has no pom")
+    for pom in poms:
+        require_pom(pom)
+        for kind, name in (("", ".class"), ("-sources", ".java"), ("-javadoc", "index.html")):
+            jar = pom.with_name(f"{pom.stem}{kind}.jar")
+            require(any(one.endswith(name) for one in zipfile.ZipFile(jar).namelist()), f"{jar} has no {name}")
+        for path in (path for path in pom.parent.iterdir() if path.suffix in (".jar", ".pom")):
+            for digest in ("md5", "sha1", "sha256", "sha512"):
+                given = path.with_name(f"{path.name}.{digest}").read_text(encoding="utf-8")
+                require(given == hashlib.new(digest, path.read_bytes()).hexdigest(), f"{path.name}.{digest} is wrong")
+    jar = only(options, "quire-[0-9]*.jar")
+    require("MethodParameters:" in run("javap", "-v", "-cp", jar, "dev.quire.Cache"), "parameters have no names")
+    manifest = zipfile.ZipFile(jar).read("META-INF/MANIFEST.MF").decode()
+    require("Quire-Platform: linux-x86_64" in manifest, manifest)
+    folder = fresh_folder(options.work / "maven")
+    run("javac", "--release", "17", "-cp", jar, "-d", folder, STORY / "java/Fixture.java", STORY / "java/PlatformTest.java")
+    run("java", "-Dos.arch=aarch64", "-cp", f"{jar}:{folder}", "story.PlatformTest", "runs on linux-aarch64")
+
+
 def adapters(options):
     """Checks that each adapter's jar has a class for every file in its source jar, and that its pom names its
     framework."""
@@ -280,19 +314,57 @@ def adapters(options):
         require("dev.quire." in module, f"{pom.stem}: the module is {module}")
 
 
-def csharp_client(options):
-    """Uses the files that NuGet places next to a program: the assembly, and the libraries of its platform."""
-    package = only(options, "Quire.*.nupkg")
-    folder = fresh_folder(options.work / "csharp_client")
+def unpack_nuget(package, folder):
+    """Puts the files into the folder that NuGet places next to a program: assemblies, and the libraries of the
+    platform. Checks that the package has a readme and describes the members of its assembly."""
     with zipfile.ZipFile(package) as parts:
-        require("Quire.nuspec" in parts.namelist(), "the package has no nuspec")
-        for name in parts.namelist():
+        names = parts.namelist()
+        nuspec = next((name for name in names if name.endswith(".nuspec")), None)
+        require(nuspec and b"<readme>README.md</readme>" in parts.read(nuspec), f"{package} has no nuspec with a readme")
+        require(len(parts.read("README.md")) > 300, f"{package} has no readme")
+        for name in names:
             if name.startswith(("lib/", "runtimes/linux-x64/native/")):
                 (folder / pathlib.Path(name).name).write_bytes(parts.read(name))
+            if name.endswith(".dll"):
+                notes = parts.read(name.replace(".dll", ".xml")).decode()
+                require(notes.count("<summary>") > 5, f"{name} has no documentation")
+
+
+def csharp_client(options):
+    """Uses the files that NuGet places next to a program."""
+    folder = fresh_folder(options.work / "csharp_client")
+    unpack_nuget(only(options, "Quire.[0-9]*.nupkg"), folder)
     run("mcs", "-warnaserror", f"-r:{folder / 'Quire.dll'}", f"-out:{folder / 'story.exe'}",
         STORY / "csharp/Fixture.cs", STORY / "csharp/StoryTest.cs")
     run("mono", folder / "story.exe", options.model, options.prompt, options.expected,
         env=environment(LC_ALL="C.UTF-8"))
+
+
+def extensions_ai_client(options):
+    """Compiles the tests of Quire.Extensions.AI against the packages, and runs them under CoreCLR. References.cs checks
+    that the assembly refers to nothing that an SDK lacks."""
+    sys.path.insert(0, str(DIST.parent))
+    import dotnet  # noqa: PLC0415, of the scripts that are tested
+    package = only(options, "Quire.Extensions.AI.*.nupkg")
+    folder = fresh_folder(options.work / "extensions_ai_client")
+    for one in (package, only(options, "Quire.[0-9]*.nupkg")):
+        unpack_nuget(one, folder)
+    library, quire = folder / "Quire.Extensions.AI.dll", folder / "Quire.dll"
+    checks = dotnet.compiled(folder / "References.dll", [HERE / "References.cs"], [])
+    dotnet.run(checks, folder, [library, 100])
+    sources = [STORY / "csharp/extensions-ai/ExtensionsAITest.cs", STORY / "csharp/Fixture.cs"]
+    tests = dotnet.compiled(folder / "ExtensionsAITest.dll", sources, [quire, library], "-nullable:annotations")
+    dotnet.run(tests, folder, [options.model, options.prompt, options.expected])
+
+
+def left_out(options):
+    """Checks that a distribution without frameworks is made, and names what it lacks."""
+    folder = fresh_folder(options.work / "left_out")
+    nothing = environment(QUIRE_ARTIFACTS=str(folder / "no_artifacts"))
+    shown = run(sys.executable, DIST, "--build", options.build, "--out", folder / "dist", "--only", "adapters", "nuget", env=nothing)
+    for name in ("quire-langchain4j", "quire-spring-ai", "Quire.Extensions.AI"):
+        require(f"dist: left out: {name}: " in shown, f"{name} is not named:\n{shown}")
+    require([path.name for path in (folder / "dist").glob("*.nupkg")] == [only(options, "Quire.[0-9]*.nupkg").name], "the packages")
 
 
 def require_modules(options):
@@ -465,8 +537,9 @@ def rpm_bare_root(options):
 
 
 TESTS = {function.__name__: function for function in
-         (dist, archive, limits, reproducible, reference, api_reference, cmake_client, c_examples, cpp_examples, go_examples, go_site_client, pkg_config_client, readme_client, dlopen_client, java_client,
-          adapters, csharp_client, go_client, command, deb, deb_bare_root, rpm_bare_root)}
+         (dist, archive, limits, reproducible, reference, api_reference, cmake_client, c_examples, cpp_examples,
+          go_examples, go_site_client, pkg_config_client, readme_client, dlopen_client, java_client, adapters,
+          csharp_client, go_client, command, deb, deb_bare_root, rpm_bare_root, maven, extensions_ai_client, left_out)}
 
 
 def main():

@@ -62,8 +62,10 @@ namespace Quire.Extensions.AI
         public IEmbeddingGenerator<string, Embedding<float>> AsEmbeddingGenerator(Pooling pooling = Pooling.Mean) =>
             new QuireEmbeddingGenerator(this, pooling);
 
+        /// <summary>The model; the engine owns it if it has loaded it.</summary>
         public Model Model { get; }
 
+        /// <summary>The cache; the engine owns it if it has created it.</summary>
         public Cache Cache { get; }
 
         /// <summary>The model name in answers; by default the name of its directory.</summary>

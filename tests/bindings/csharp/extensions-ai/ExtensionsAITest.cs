@@ -27,7 +27,7 @@ internal static class ExtensionsAITest
         + "\"parameters\": " + Schema + "}}]";
 
     public static int Main(string[] arguments) => Fixture.Run(arguments, AnAnswerEqualsThatOfTheJob, ADirectoryIsAModel,
-        ServicesAreFound, AContainerHasThem, ToolsAreCalledAndTheirResultsRead, AnAnswerMatchesItsSchema,
+        ServicesAreFound, AContainerHasThem, ToolsAreCalledAndTheirResultsRead, AClientThatInvokesFunctionsWrapsIt, AnAnswerMatchesItsSchema,
         ReasoningIsSeparatedFromTheAnswer, OptionsTakeEffectAndAreRefusedByName, WaitsBlockNoThread, ACancelEndsTheJob,
         VectorsEqualThoseOfTheJobs);
 
@@ -194,6 +194,54 @@ internal static class ExtensionsAITest
             + "{\"role\": \"tool\", \"tool_call_id\": \"x\", \"content\": \"" + made + "\"}]";
         Fixture.Check(next.Usage.InputTokenCount == TokensOf(engine, said, true), next.Usage.InputTokenCount);
     }
+
+    /// <summary>Invokes functions as Microsoft.Extensions.AI's client does: it adds calls and results to the
+    /// conversation, and after a required call lets the model answer.</summary>
+    private sealed class Invoking : DelegatingChatClient
+    {
+        public readonly List<long?> PromptTokens = new List<long?>();
+
+        public Invoking(IChatClient inner) : base(inner) { }
+
+        public override async Task<ChatResponse> GetResponseAsync(IEnumerable<ChatMessage> messages, ChatOptions? options = null,
+            CancellationToken cancellationToken = default)
+        {
+            List<ChatMessage> all = messages.ToList();
+            ChatOptions own = options!.Clone();
+            while (true)
+            {
+                ChatResponse response = await base.GetResponseAsync(all, own, cancellationToken);
+                PromptTokens.Add(response.Usage!.InputTokenCount);
+                var calls = response.Messages.SelectMany(message => message.Contents).OfType<FunctionCallContent>().ToList();
+                if (calls.Count == 0) return response;
+                all.AddRange(response.Messages);
+                foreach (FunctionCallContent call in calls)
+                {
+                    AIFunction function = own.Tools!.OfType<AIFunction>().Single(one => one.Name == call.Name);
+                    object? made = await function.InvokeAsync(new AIFunctionArguments(call.Arguments), cancellationToken);
+                    all.Add(new ChatMessage(ChatRole.Tool, new AIContent[] { new FunctionResultContent(call.CallId, made) }));
+                }
+                own.ToolMode = ChatToolMode.None;
+            }
+        }
+    }
+
+    private static void AClientThatInvokesFunctionsWrapsIt(Fixture with) => WithCalls(with, Template, engine =>
+    {
+        var cities = new List<string>();
+        Func<string, string> weather = city =>
+        {
+            cities.Add(city);
+            return "17 degrees in " + city;
+        };
+        var client = new Invoking(engine.AsChatClient());
+        ChatOptions options = Greedy(100, AIFunctionFactory.Create(weather, "weather", "of a city"));
+        options.ToolMode = ChatToolMode.RequireAny;
+        options.AllowMultipleToolCalls = false;
+        ChatResponse response = Answer(client, Asked(), options);
+        Fixture.Check(cities.Count == 1 && client.PromptTokens.Count == 2, cities.Count + " calls");
+        Fixture.Check(response.Text.Length > 0 && response.FinishReason != ChatFinishReason.ToolCalls, response.FinishReason);
+    });
 
     private static void AnAnswerMatchesItsSchema(Fixture with)
     {
