@@ -46,7 +46,7 @@ NAMING = shape.Naming(lambda enum: enum.name, lambda enum, item: f"{enum.name}.{
 
 class Page:
     def __init__(self, made):
-        self.made, self.names, self.lines = made, shape.names_of(made, NAMING), []
+        self.made, self.names, self.lines = made, shape.names_of(made, NAMING) | shape.names_of_fields(made, pascal), []
 
     def say(self, text, indent="    "):
         said = comments.translate(text, self.names).replace("&", "&amp;").replace("<", "&lt;")

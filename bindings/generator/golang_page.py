@@ -57,7 +57,7 @@ NO_NULL = re.compile(r"; NULL takes every default| `options` may be NULL\.")
 
 class Page:
     def __init__(self, made):
-        self.made, self.names, self.lines = made, shape.names_of(made, NAMING), []
+        self.made, self.names, self.lines = made, shape.names_of(made, NAMING) | shape.names_of_fields(made, go), []
 
     def say(self, text, indent=""):
         self.lines += comments.wrapped(comments.translate(NO_NULL.sub("", text), self.names), indent + "// ")

@@ -195,6 +195,23 @@ def names_of(made, naming):
     return names
 
 
+def names_of_fields(made, spell):
+    """Returns the names, in Go and C#, of settings that are fields of another name than their setter."""
+    owners = {one.ctype: one for one in interface.SETTINGS}
+    names = {}
+    for call in made.calls.values():
+        if call.owner not in owners:
+            continue
+        one = owners[call.owner]
+        if call.function in interface.COLLECTED:
+            names[call.function] = f"{one.name}.{interface.COLLECTED[call.function][0]}"
+        elif len(call.parameters) > 1:
+            names[call.function] = f"{one.name}.{spell(f'{setting_name(call)}_{call.parameters[0].name}')}"
+        for group in one.groups:
+            names.update((function, f"{group.name}.{field_}") for function, field_, _ in group.members)
+    return names
+
+
 def is_generated(call):
     """Returns true if a call becomes a method or a setting without manual code."""
     return not (call.function in interface.BY_HAND or call.function in interface.CREATORS or call.function in interface.SUBMITS

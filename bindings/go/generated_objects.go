@@ -404,7 +404,7 @@ func (o *Cache) Shutdown(ctx context.Context) error {
 	})
 }
 
-// SetQuota changes CacheOptions.Quota of a cache in use. What already exceeds the new limit stays.
+// SetQuota changes CacheOptions.Quotas of a cache in use. What already exceeds the new limit stays.
 func (o *Cache) SetQuota(quota QuotaKind, limit int) error {
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_cache_set_quota(value, int32(quota), narrow(limit), e)
@@ -412,7 +412,7 @@ func (o *Cache) SetQuota(quota QuotaKind, limit int) error {
 	return err
 }
 
-// SetNamespaceQuota changes CacheOptions.NamespaceQuota of a cache in use.
+// SetNamespaceQuota changes NamespaceOptions.Quotas of a cache in use.
 func (o *Cache) SetNamespaceQuota(text string, quota QuotaKind, limit int) error {
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_cache_set_namespace_quota(value, text, int32(quota), narrow(limit), e)
@@ -420,7 +420,7 @@ func (o *Cache) SetNamespaceQuota(text string, quota QuotaKind, limit int) error
 	return err
 }
 
-// SetNamespaceWeight changes CacheOptions.NamespaceWeight of a cache in use, from the next step on.
+// SetNamespaceWeight changes NamespaceOptions.Weight of a cache in use, from the next step on.
 func (o *Cache) SetNamespaceWeight(text string, weight float64) error {
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_cache_set_namespace_weight(value, text, weight, e)
