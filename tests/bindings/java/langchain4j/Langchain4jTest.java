@@ -20,6 +20,7 @@ import dev.langchain4j.exception.UnsupportedFeatureException;
 import dev.langchain4j.model.chat.listener.ChatModelListener;
 import dev.langchain4j.model.chat.listener.ChatModelResponseContext;
 import dev.langchain4j.model.chat.request.ChatRequest;
+import dev.langchain4j.model.chat.request.ChatRequestParameters;
 import dev.langchain4j.model.chat.request.ResponseFormat;
 import dev.langchain4j.model.chat.request.ResponseFormatType;
 import dev.langchain4j.model.chat.request.ToolChoice;
@@ -76,6 +77,7 @@ public final class Langchain4jTest {
   public static void main(String[] arguments) throws Exception {
     Fixture.run(arguments, "an answer equals that of the job, whole, streamed and as a future", Langchain4jTest::texts);
     Fixture.run(arguments, "a directory is a model", Langchain4jTest::loads);
+    Fixture.run(arguments, "the builder sets defaults, which requests override", Langchain4jTest::defaults);
     Fixture.run(arguments, "tools are called, and their results read", Langchain4jTest::calls);
     Fixture.run(arguments, "an answer matches its schema", Langchain4jTest::formats);
     Fixture.run(arguments, "reasoning is separated from the answer", Langchain4jTest::thinks);
@@ -97,6 +99,27 @@ public final class Langchain4jTest {
     try (ChatTemplate chat = ChatTemplate.create(template);
         ChatEngine engine = ChatEngine.of(with.model, with.cache).chatTemplate(chat).thinks(false)) {
       body.run(engine);
+    }
+  }
+
+  private static void defaults(Fixture with) {
+    ChatRequest others = ChatRequest.builder().messages(QUESTION).topK(9).topP(0.9).build();
+    try (ChatEngine engine = ChatEngine.of(with.model, with.cache)) {
+      QuireChatModel model = QuireChatModel.builder().engine(engine).defaultRequestParameters(others.parameters())
+          .modelName("king").temperature(1.0).topK(5).frequencyPenalty(0.1).presencePenalty(0.2).maxOutputTokens(6)
+          .stopSequences(List.of("never said")).toolSpecifications(List.of(WEATHER)).toolChoice(ToolChoice.NONE)
+          .responseFormat(ResponseFormat.TEXT).seed(7L).build();
+      ChatRequestParameters set = model.defaultRequestParameters();
+      check(set.topP() == 0.9 && set.topK() == 5 && set.temperature() == 1.0, set);
+      check(set.frequencyPenalty() == 0.1 && set.presencePenalty() == 0.2 && set.maxOutputTokens() == 6, set);
+      check(set.stopSequences().equals(List.of("never said")) && set.toolSpecifications().equals(List.of(WEATHER)), set);
+      check(set.toolChoice() == ToolChoice.NONE && set.responseFormat().equals(ResponseFormat.TEXT), set);
+      ChatRequest asked = ChatRequest.builder().messages(QUESTION).build();
+      ChatResponse first = model.chat(asked);
+      check(first.metadata().modelName().equals("king") && first.metadata().tokenUsage().outputTokenCount() <= 6, first);
+      check(model.chat(asked).aiMessage().equals(first.aiMessage()), "one seed gives two answers");
+      ChatResponse fewer = model.chat(ChatRequest.builder().messages(QUESTION).maxOutputTokens(2).build());
+      check(fewer.metadata().tokenUsage().outputTokenCount() <= 2, fewer);
     }
   }
 

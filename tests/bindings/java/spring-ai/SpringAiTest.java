@@ -13,12 +13,22 @@ import dev.quire.QuireException;
 import dev.quire.Request;
 import dev.quire.springai.QuireChatModel;
 import dev.quire.springai.QuireChatOptions;
+import dev.quire.springai.NativeLibraryFailureAnalyzer;
 import dev.quire.springai.QuireEmbeddingModel;
+import dev.quire.springai.QuireFailureAnalyzer;
+import dev.quire.springai.QuireMetrics;
+import dev.quire.springai.QuireProperties;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import java.io.InputStream;
+import java.lang.reflect.RecordComponent;
 import java.net.URI;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import org.springframework.ai.chat.messages.AssistantMessage;
 import org.springframework.ai.chat.messages.SystemMessage;
 import org.springframework.ai.chat.messages.ToolResponseMessage;
@@ -40,10 +50,13 @@ import org.springframework.boot.SpringApplication;
 import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.Banner;
+import org.springframework.boot.diagnostics.FailureAnalysis;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.util.MimeTypeUtils;
 import reactor.core.Disposable;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
 
 /** The interfaces of Spring AI on the embedded model, compared with jobs of the Java layer. */
 public final class SpringAiTest {
@@ -70,6 +83,9 @@ public final class SpringAiTest {
     Fixture.run(arguments, "failures have code and line", SpringAiTest::failures);
     Fixture.run(arguments, "vectors equal those of the jobs", SpringAiTest::embeds);
     Fixture.run(arguments, "an application has the models that its properties name", SpringAiTest::configures);
+    Fixture.run(arguments, "metadata describes each property", SpringAiTest::describes);
+    Fixture.run(arguments, "a failure to start names the property to change", SpringAiTest::analyzes);
+    Fixture.run(arguments, "meters follow the cache", SpringAiTest::measures);
     System.exit(0); // otherwise Reactor's threads would keep the program alive
   }
 
@@ -278,5 +294,53 @@ public final class SpringAiTest {
     try (ConfigurableApplicationContext context = application()) {
       check(context.getBeansOfType(ChatEngine.class).isEmpty(), "a model without a name in the properties");
     }
+  }
+
+  /** Compares names and types with those of the record that Boot binds. */
+  private static void describes(Fixture with) throws Exception {
+    Map<String, String> described = new TreeMap<>();
+    try (InputStream file = QuireProperties.class.getResourceAsStream("/META-INF/spring-configuration-metadata.json")) {
+      for (JsonNode property : JsonMapper.shared().readTree(file).get("properties")) {
+        check(property.get("description").asString().endsWith("."), property);
+        described.put(property.get("name").asString(), property.get("type").asString());
+      }
+    }
+    Map<String, String> bound = new TreeMap<>();
+    for (RecordComponent one : QuireProperties.class.getRecordComponents()) {
+      bound.put("spring.ai.quire." + one.getName().replaceAll("([A-Z])", "-$1").toLowerCase(java.util.Locale.ROOT),
+          one.getType().getName());
+    }
+    check(described.equals(bound), described + " and " + bound);
+  }
+
+  private static void analyzes(Fixture with) {
+    try (ConfigurableApplicationContext context = application("spring.ai.quire.path=/no/such/model")) {
+      throw new AssertionError("an application without a model: " + context);
+    } catch (RuntimeException failed) {
+      FailureAnalysis analysis = new QuireFailureAnalyzer().analyze(failed);
+      check(analysis.getDescription().contains("not_found: ") && analysis.getDescription().contains("/no/such/model"),
+          analysis.getDescription());
+      check(analysis.getAction().contains("spring.ai.quire.path"), analysis.getAction());
+    }
+    NativeLibraryFailureAnalyzer native_ = new NativeLibraryFailureAnalyzer();
+    check(native_.analyze(new UnsatisfiedLinkError("no another in java.library.path")) == null, "another library");
+    check(native_.analyze(new UnsatisfiedLinkError("no quire_java in java.library.path")).getAction().contains("quire.native.dir"),
+        "no way out");
+  }
+
+  private static void measures(Fixture with) {
+    MeterRegistry registry = new SimpleMeterRegistry();
+    ChatEngine engine;
+    try (ConfigurableApplicationContext context = application("spring.ai.quire.path=" + with.path,
+        "spring.ai.quire.max-tokens=8", "spring.ai.quire.cache-tokens=1024", "spring.ai.quire.temperature=0")) {
+      engine = context.getBean(ChatEngine.class);
+      context.getBean(QuireMetrics.class).bindTo(registry);
+      context.getBean(ChatModel.class).call(new Prompt(QUESTION));
+      check(registry.get("quire.tokens").tag("kind", "new").functionCounter().count() == engine.cache().stats().newTokens(), "tokens");
+      check(registry.get("quire.tokens").tag("kind", "new").functionCounter().count() > 0, "no tokens");
+      check(registry.get("quire.jobs").tag("state", "running").gauge().value() == 0, "jobs");
+      check(registry.get("quire.cache.pages").tag("state", "free").gauge().value() > 0, "pages");
+    }
+    check(Double.isNaN(registry.get("quire.jobs").tag("state", "queued").gauge().value()), "a closed cache: " + engine);
   }
 }

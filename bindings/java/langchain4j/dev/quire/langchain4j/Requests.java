@@ -37,13 +37,14 @@ final class Requests {
   static Job submit(ChatModelSettings settings, ChatRequest request) {
     ChatRequestParameters parameters = request.parameters();
     ChatEngine engine = settings.engine();
-    return engine.submit(conversation(request, settings.parallelCalls()), sampling(engine, parameters),
+    return engine.submit(conversation(request, settings.parallelCalls()), sampling(settings, parameters),
         parameters.maxOutputTokens());
   }
 
-  private static Request sampling(ChatEngine engine, ChatRequestParameters parameters) {
-    return engine.request(parameters.temperature(), parameters.topP(), parameters.topK(), parameters.frequencyPenalty(),
+  private static Request sampling(ChatModelSettings settings, ChatRequestParameters parameters) {
+    Request made = settings.engine().request(parameters.temperature(), parameters.topP(), parameters.topK(), parameters.frequencyPenalty(),
         parameters.presencePenalty(), parameters.stopSequences());
+    return settings.seed() == null ? made : made.randomSeed(false).seed(settings.seed());
   }
 
   private static Conversation conversation(ChatRequest request, boolean parallelCalls) {
