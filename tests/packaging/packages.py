@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import bare_root
 import examples
 import go_site
+import managed_examples
 from shell import HERE, ROOT, environment, fresh_folder, require, run, skip
 
 STORY = ROOT / "tests/bindings"
@@ -340,6 +341,16 @@ def csharp_client(options):
         env=environment(LC_ALL="C.UTF-8"))
 
 
+def java_examples(options):
+    managed_examples.java_examples(options, only(options, "quire-[0-9]*.jar"))
+
+
+def csharp_examples(options):
+    package, folder = only(options, "Quire.[0-9]*.nupkg"), fresh_folder(options.work / "csharp_examples")
+    unpack_nuget(package, folder)
+    managed_examples.csharp_examples(options, folder)
+
+
 def extensions_ai_client(options):
     """Compiles the tests of Quire.Extensions.AI against the packages, and runs them under CoreCLR. References.cs checks
     that the assembly refers to nothing that an SDK lacks."""
@@ -538,8 +549,10 @@ def rpm_bare_root(options):
 
 TESTS = {function.__name__: function for function in
          (dist, archive, limits, reproducible, reference, api_reference, cmake_client, c_examples, cpp_examples,
-          go_examples, go_site_client, pkg_config_client, readme_client, dlopen_client, java_client, adapters,
-          csharp_client, go_client, command, deb, deb_bare_root, rpm_bare_root, maven, extensions_ai_client, left_out)}
+          go_examples, go_site_client, pkg_config_client, readme_client, dlopen_client, java_client, maven, adapters,
+          csharp_client, java_examples, managed_examples.maven_examples, managed_examples.gradle_examples,
+          csharp_examples, managed_examples.dotnet_examples, extensions_ai_client, left_out, go_client, command, deb,
+          deb_bare_root, rpm_bare_root)}
 
 
 def main():
