@@ -40,7 +40,7 @@ func Diagnose(format DiagnoseFormat) (string, error) {
 	return string(result), err
 }
 
-// SetMemoryBudget changes RuntimeOptions.MemoryBudget of a runtime in use. Memory already taken beyond the new
+// SetMemoryBudget changes RuntimeOptions.MemoryBudgets of a runtime in use. Memory already taken beyond the new
 // budget stays. Fails with CodeNotFound for a name that is neither a device nor "pinned".
 func (o *Runtime) SetMemoryBudget(text string, bytes int64) error {
 	_, err := with(o.handle, func(value native.RuntimeHandle, e *native.ErrorHandle) int32 {
@@ -104,10 +104,10 @@ type Model struct {
 // Close frees the model; caches created for it stay usable.
 func (o *Model) Close() error { return o.handle.close() }
 
-// NewCache allocates the memory of the cache and starts its thread. `options` are copied; NULL takes every default.
-// All memory that generation needs is allocated here, so that no later step runs out of it, except in an elastic
-// cache (CacheOptions.MinTokens). Fails with CodeOutOfMemory and the bytes needed, with CodeInvalidArgument naming
-// the option, and with CodeUnsupported for a model that was loaded without weights.
+// NewCache allocates the memory of the cache and starts its thread. `options` are copied. All memory that
+// generation needs is allocated here, so that no later step runs out of it, except in an elastic cache
+// (CacheOptions.MinTokens). Fails with CodeOutOfMemory and the bytes needed, with CodeInvalidArgument naming the
+// option, and with CodeUnsupported for a model that was loaded without weights.
 func (o *Model) NewCache(options CacheOptions) (*Cache, error) {
 	optionsFilled, err := options.native()
 	if err != nil {
@@ -174,9 +174,9 @@ func (o *Model) CacheBytes(options CacheOptions) (int64, error) {
 	})
 }
 
-// RenderChat renders the messages of a request (request.h) with the model's own template, or with that of the
-// request, and returns the text. Fails with CodeInvalidArgument if the request has no messages, with CodeNotFound
-// if the model has no template, and otherwise like ChatTemplate.Render.
+// RenderChat renders the messages of a request with the model's own template, or with that of the request, and
+// returns the text. Fails with CodeInvalidArgument if the request has no messages, with CodeNotFound if the model
+// has no template, and otherwise like ChatTemplate.Render.
 func (o *Model) RenderChat(request Request) (string, error) {
 	requestFilled, err := request.native()
 	if err != nil {
@@ -939,7 +939,7 @@ func (o *Alias) SubmitContext(ctx context.Context, request Request) (*Job, error
 	return o.dispatcher.job(ctx, &request, nil, submitting(o.handle, native.Quire_alias_submit))
 }
 
-// SetCache sets the cache of the alias, replacing the current one; NULL removes it. The alias keeps its cache alive
+// SetCache sets the cache of the alias, replacing the current one; nil removes it. The alias keeps its cache alive
 // like a handle. Fails with CodeInvalidArgument for a cache of another runtime, and with CodeClosed for a closed
 // cache.
 func (o *Alias) SetCache(cache *Cache) error {

@@ -661,7 +661,7 @@ const (
 	// It failed.
 	FinishError FinishReason = FinishReason(native.QUIRE_FINISH_ERROR)
 
-	// Its tokens repeat in a loop (Request.LoopGuard).
+	// Its tokens repeat in a loop (Request.LoopGuardMaxPeriod).
 	FinishLoop FinishReason = FinishReason(native.QUIRE_FINISH_LOOP)
 )
 

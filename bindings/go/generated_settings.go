@@ -77,7 +77,7 @@ type ModelOptions struct {
 	// The number of shards that each layer is cut into for tensor parallelism, 1 to 64. Each shard has its own columns
 	// of every matrix and its own heads of the cache; shards compute in parallel. 1, the default, keeps layers whole.
 	// On the CPU, shards divide the threads between them, and results equal those of one shard bit for bit. On other
-	// backends, Runtime.LoadModel and Runtime.Ate fail with CodeUnsupported for more than one shard in this version.
+	// backends, Runtime.LoadModel and Runtime.Plan fail with CodeUnsupported for more than one shard in this version.
 	NumShards int
 
 	// The format of the activations, one of ActivationDtype. Default: ActivationFull. Results still depend only on the
@@ -366,11 +366,11 @@ type Request struct {
 
 	LoopGuardMinRepeats int
 
-	// The constraint that the text must match (constraint.h). Only tokens that continue a matching text are sampled,
-	// and end tokens only if the text may be complete. The constraint must be compiled for the vocabulary of the
-	// cache's model, which submit checks. The request and its jobs keep its data alive. A job ends with
-	// CodeInvalidArgument if its constraint can no longer be met, and with FinishCompleted if nothing may follow and
-	// no end token is left. NULL, the default, means any text.
+	// The constraint that the text must match. Only tokens that continue a matching text are sampled, and end tokens
+	// only if the text may be complete. The constraint must be compiled for the vocabulary of the cache's model, which
+	// submit checks. The request and its jobs keep its data alive. A job ends with CodeInvalidArgument if its
+	// constraint can no longer be met, and with FinishCompleted if nothing may follow and no end token is left. nil,
+	// the default, means any text.
 	Constraint *Constraint
 
 	// The order of the members of an object, one of JSONOrder. Default: JSONOrderSchema.
@@ -516,11 +516,11 @@ type Request struct {
 	// top_p, top_a, min_p, tail_free, typical, mirostat, xtc.
 	SamplerOrder string
 
-	// The dialect of the answer: a name (response.h), or "auto", which takes the dialect of the chat template of the
-	// request or model, or of the special tokens of the model's vocabulary. TEXT events then have a kind
-	// (Event.ResponseKind), and their text includes that of special tokens. The tools of the request decide which
-	// arguments are strings if the dialect leaves that open. An empty text, the default, means plain text. Fails with
-	// CodeNotFound if there is no such dialect.
+	// The dialect of the answer: a name, or "auto", which takes the dialect of the chat template of the request or
+	// model, or of the special tokens of the model's vocabulary. TEXT events then have a kind (Event.ResponseKind),
+	// and their text includes that of special tokens. The tools of the request decide which arguments are strings if
+	// the dialect leaves that open. An empty text, the default, means plain text. Fails with CodeNotFound if there is
+	// no such dialect.
 	ResponseDialect string
 
 	// Where reasoning begins in an answer with a dialect, one of ReasoningStart. Default: ReasoningClosed, unless the
