@@ -33,7 +33,7 @@ func checkFit(runtime *quire.Runtime, name string, config server.ModelConfig, bu
 	}
 	devices := strings.Join(config.Devices, ",")
 	plan, err := runtime.Plan(config.Path, quire.ModelOptions{Device: devices, PlannedCache: &cache}, cache)
-	if errors.Is(err, quire.OutOfMemory) && len(config.Devices) > 1 {
+	if errors.Is(err, quire.CodeOutOfMemory) && len(config.Devices) > 1 {
 		return checkTotal(runtime, config, cache, limits) // the split depends on memory that is free now
 	}
 	if err != nil {

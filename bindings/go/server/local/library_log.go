@@ -26,7 +26,7 @@ func (e *Engine) followLog() error {
 		for {
 			events, err := queue.Drain(e.ctx, maxBatch)
 			if err != nil {
-				if e.ctx.Err() == nil && !errors.Is(err, quire.Closed) {
+				if e.ctx.Err() == nil && !errors.Is(err, quire.CodeClosed) {
 					e.log.Error("the log of the library is no longer followed", server.Fields{"error": err.Error()})
 				}
 				return
