@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/capi/capi_fixture.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/file_text.h"
 
 namespace quire::testing {
@@ -15,9 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kCompany = 64;
+constexpr uint64_t kCompany = 64 / stride_if_sanitized(4);
 constexpr uint64_t kAloneEvery = 8;  // the seeds that also run alone
-constexpr size_t kSchemaEvery = 40;
+constexpr size_t kSchemaEvery = 40 * stride_if_sanitized(2);
 
 class ConstrainedCompany : public ::testing::Test {
  protected:

@@ -91,6 +91,16 @@ func (m *meteredModel) Tokenize(text string, addSpecial bool) ([]int32, error) {
 	return m.Model.Tokenize(text, addSpecial)
 }
 
+// TokenizeMarkup waits until a long text may be tokenized.
+func (m *meteredModel) TokenizeMarkup(text string, addSpecial bool) ([]int32, error) {
+	leave, err := m.call.server.longTexts.enter(m.call.ctx, len(text))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return m.Model.TokenizeMarkup(text, addSpecial)
+}
+
 // PromptTokens refuses a prompt that can never fit.
 func (m *meteredModel) PromptTokens(g *Generation) ([]int32, error) {
 	leave, err := m.admitText(m.call.ctx, &g.Prompt)
