@@ -16,9 +16,6 @@ import (
 	"quire.dev/quire/server"
 )
 
-// Version returns the version of the library.
-func (e *Engine) Version() string { return quire.LibraryVersion() }
-
 // Describe returns the description of a model without loading its weights. The files are read once; what changes
 // while the server runs is added each time.
 func (e *Engine) Describe(name string) (server.Description, error) {
