@@ -14,20 +14,29 @@ import (
 )
 
 // read decodes the body into a struct. Unknown fields are ignored, as in other servers, since clients send
-// fields of later versions.
+// fields of later versions. Bodies of generating requests are read by readRequest.
 func (c *call) read(into interface{}) error {
-	text, err := io.ReadAll(http.MaxBytesReader(c, io.NopCloser(&countedBody{from: c.r.Body, call: c}), c.config.Limits.MaxBodyBytes))
+	text, err := c.body()
 	if err != nil {
-		return bodyFailure(c, err)
-	}
-	c.allowRead(time.Time{}) // from now on the server only waits for the client to disconnect
-	if !utf8.Valid(text) {
-		return invalid("", "the body is not UTF-8")
+		return err
 	}
 	return decode(text, into)
 }
 
-// decode decodes a body; its errors name the field at fault.
+// body returns the whole body.
+func (c *call) body() ([]byte, error) {
+	text, err := io.ReadAll(http.MaxBytesReader(c, io.NopCloser(&countedBody{from: c.r.Body, call: c}), c.config.Limits.MaxBodyBytes))
+	if err != nil {
+		return nil, bodyFailure(c, err)
+	}
+	c.allowRead(time.Time{}) // from now on the server only waits for the client to disconnect
+	if !utf8.Valid(text) {
+		return nil, invalid("", "the body is not UTF-8")
+	}
+	return text, nil
+}
+
+// decode decodes JSON into a struct; its error names the field at fault.
 func decode(text []byte, into interface{}) error {
 	err := json.Unmarshal(text, into)
 	var wrong *json.UnmarshalTypeError

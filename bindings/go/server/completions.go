@@ -1,19 +1,25 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"time"
 )
 
 // completionRequest is the body of /v1/completions.
 type completionRequest struct {
 	commonFields
-	Prompt    promptField `json:"prompt"`
-	MaxTokens *int        `json:"max_tokens"`
-	LogProbs  *int        `json:"logprobs"`
-	Echo      bool        `json:"echo"`
-	Suffix    string      `json:"suffix"`
-	Grammar   string      `json:"grammar"`
+	Prompt           promptField     `json:"prompt"`
+	MaxTokens        *int            `json:"max_tokens"`
+	LogProbs         *int            `json:"logprobs"`
+	Echo             bool            `json:"echo"`
+	BestOf           *int            `json:"best_of"`
+	AddSpecialTokens *bool           `json:"add_special_tokens"`
+	ResponseFormat   json.RawMessage `json:"response_format"`
+	formatFields
+	truncation
+	tokenFields
 }
 
 // promptField is a text, texts, token ids, or lists of token ids.
@@ -52,32 +58,13 @@ func (p promptField) numBytes() int {
 }
 
 type completionChoice struct {
-	Text         string              `json:"text"`
-	Index        int                 `json:"index"`
-	LogProbs     *completionLogProbs `json:"logprobs"`
-	FinishReason *string             `json:"finish_reason"`
-}
-
-// completionLogProbs is the older format with parallel lists.
-type completionLogProbs struct {
-	Tokens        []string             `json:"tokens"`
-	TokenLogProbs []float64            `json:"token_logprobs"`
-	TopLogProbs   []map[string]float64 `json:"top_logprobs"`
-	TextOffset    []int                `json:"text_offset"`
-}
-
-func (l *completionLogProbs) add(entries []TokenLogProb, offset *int) {
-	for _, entry := range entries {
-		top := map[string]float64{}
-		for _, other := range entry.Top {
-			top[other.Token] = other.Log
-		}
-		l.Tokens = append(l.Tokens, entry.Token)
-		l.TokenLogProbs = append(l.TokenLogProbs, entry.Log)
-		l.TopLogProbs = append(l.TopLogProbs, top)
-		l.TextOffset = append(l.TextOffset, *offset)
-		*offset += len([]rune(entry.Token))
-	}
+	Text           string                   `json:"text"`
+	Index          int                      `json:"index"`
+	LogProbs       *completionLogProbs      `json:"logprobs"`
+	FinishReason   *string                  `json:"finish_reason"`
+	TokenIDs       []int32                  `json:"token_ids,omitempty"`
+	PromptTokenIDs []int32                  `json:"prompt_token_ids,omitempty"`
+	PromptLogProbs []map[string]promptEntry `json:"prompt_logprobs,omitempty"`
 }
 
 type completionBody struct {
@@ -91,169 +78,245 @@ type completionBody struct {
 	Timings *timings           `json:"timings,omitempty"` // of the answers to the first prompt, or of the answer that ends
 }
 
+// completion is a request at work. Each prompt has numEach streams, one after the other.
+type completion struct {
+	request *completionRequest
+	body    completionBody
+	prompts []completionPrompt
+	streams []Stream
+	numEach int
+	num     int // answers to each prompt, at most numEach
+}
+
+// completionPrompt is what the answer reports about a prompt.
+type completionPrompt struct {
+	promptTokens
+	text   string // of an echo
+	isText bool   // the prompt was a text, so its echo has no special tokens
+}
+
 func (s *Server) completions(c *call) error {
 	var request completionRequest
-	if err := c.read(&request); err != nil {
+	if err := c.readRequest(&request, completionForm); err != nil {
 		return err
 	}
-	if request.Suffix != "" {
-		return invalid("suffix", "a suffix is not supported")
-	}
-	if len(request.Prompt) == 0 {
-		return invalid("prompt", "prompt is missing")
-	}
-	num, err := request.choices(&c.config.Limits)
+	w := &completion{request: &request}
+	generations, err := w.plan(c)
 	if err != nil {
 		return err
-	}
-	if len(request.Prompt)*num > c.config.Limits.MaxChoices*8 {
-		return invalid("prompt", "%d prompts with %d answers each exceed the limit of a request", len(request.Prompt),
-			num)
 	}
 	model, err := s.open(c, request.Model, request.Prompt.numBytes())
 	if err != nil {
 		return err
 	}
-	streams, err := s.submitCompletions(c, &request, model, num)
-	if err != nil {
+	defer func() { closeAll(w.streams) }()
+	if err := w.begin(c, model, generations); err != nil {
 		return err
 	}
-	defer closeAll(streams)
-	body := completionBody{newID("cmpl-"), "text_completion", time.Now().Unix(), request.Model, nil, nil, s.fingerprint(c),
-		nil}
+	w.body = completionBody{ID: newID("cmpl-"), Object: "text_completion", Created: time.Now().Unix(), Model: request.Model,
+		System: s.fingerprint(c)}
 	if request.Stream {
-		return s.streamCompletion(c, &request, body, streams)
+		return s.streamCompletion(c, w)
 	}
-	return s.wholeCompletion(c, &request, body, streams)
+	return s.wholeCompletion(c, w)
 }
 
-func (s *Server) submitCompletions(c *call, request *completionRequest, model Model, num int) ([]Stream, error) {
-	sampling, err := request.sampling()
+// plan checks the request and returns a generation for each prompt.
+func (w *completion) plan(c *call) ([]*Generation, error) {
+	if len(w.request.Prompt) == 0 {
+		return nil, invalid("prompt", "prompt is missing")
+	}
+	if err := w.request.checkStream(); err != nil {
+		return nil, err
+	}
+	if err := w.planChoices(&c.config.Limits); err != nil {
+		return nil, err
+	}
+	g, err := w.request.generation(c)
 	if err != nil {
 		return nil, err
 	}
-	maxTokens, err := maxNewTokens(request.MaxTokens, nil)
-	if err != nil {
-		return nil, err
+	g.LogProbs = g.LogProbs || w.numEach > w.num // the best answers are chosen by them
+	generations := make([]*Generation, len(w.request.Prompt))
+	for i, prompt := range w.request.Prompt {
+		each := *g
+		each.Prompt = w.request.asSent(prompt)
+		generations[i] = &each
 	}
-	if request.MaxTokens == nil {
-		maxTokens = 16 // default of OpenAI's interface
+	return generations, nil
+}
+
+func (w *completion) planChoices(limits *Limits) error {
+	var err error
+	if w.num, err = w.request.choices(limits); err != nil {
+		return err
 	}
-	var streams []Stream
-	for _, prompt := range request.Prompt {
-		g := &Generation{Prompt: prompt, Sampling: sampling, Scheduling: c.scheduling(request.Priority),
-			MaxNewTokens: maxTokens, StopTexts: request.Stop, IgnoreEOS: request.IgnoreEOS,
-			Grammar: request.Grammar}
-		if request.LogProbs != nil {
-			if *request.LogProbs < 0 || *request.LogProbs > 20 {
-				return nil, invalid("logprobs", "logprobs must be from 0 to 20, not %d", *request.LogProbs)
-			}
-			g.LogProbs, g.TopLogProbs = true, *request.LogProbs
+	w.numEach = w.num
+	if best := w.request.BestOf; best != nil {
+		if *best < w.num || *best > limits.MaxChoices {
+			return invalid("best_of", "best_of must be from n, %d, to %d, not %d", w.num, limits.MaxChoices, *best)
 		}
-		more, err := submitAll(c, model, g, num)
+		if *best > w.num && w.request.Stream {
+			return invalid("best_of", "best_of above n needs the whole answers; leave out stream")
+		}
+		w.numEach = *best
+	}
+	if len(w.request.Prompt)*w.numEach > limits.MaxChoices*8 {
+		return invalid("prompt", "%d prompts with %d answers each exceed the limit of a request", len(w.request.Prompt),
+			w.numEach)
+	}
+	return nil
+}
+
+// generation returns what the prompts have in common.
+func (r *completionRequest) generation(c *call) (*Generation, error) {
+	sampling, err := r.sampling()
+	if err != nil {
+		return nil, err
+	}
+	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(r.Priority), StopTexts: r.Stop, IgnoreEOS: r.IgnoreEOS,
+		TokenIDs: r.ReturnTokenIDs}
+	if r.LogProbs != nil {
+		if *r.LogProbs < 0 || *r.LogProbs > maxTopLogProbs {
+			return nil, invalid("logprobs", "logprobs must be from 0 to %d, not %d", maxTopLogProbs, *r.LogProbs)
+		}
+		g.LogProbs, g.TopLogProbs = true, *r.LogProbs
+	}
+	if err := r.tokenFields.check(r.Stream); err != nil {
+		return nil, err
+	}
+	if err := r.formatFields.fill(g, r.ResponseFormat); err != nil {
+		return nil, err
+	}
+	if g.MaxNewTokens, err = r.maxTokens(); err != nil {
+		return nil, err
+	}
+	g.Restrictions, err = r.restrictions(g.MaxNewTokens)
+	return g, err
+}
+
+// Default of OpenAI's interface.
+const completionTokens = 16
+
+// maxTokens returns the number of tokens to generate; 0 means the rest of the context, or none if the request only
+// echoes.
+func (r *completionRequest) maxTokens() (int, error) {
+	asked, err := r.newTokens(r.MaxTokens)
+	switch {
+	case err != nil:
+		return 0, err
+	case r.echoesOnly():
+		return 0, nil
+	case asked == nil && r.NumPredict == nil:
+		return completionTokens, nil
+	}
+	return maxNewTokens(asked, nil)
+}
+
+// echoesOnly reports whether the request generates nothing, as evaluation harnesses ask for.
+func (r *completionRequest) echoesOnly() bool {
+	asked, err := r.newTokens(r.MaxTokens)
+	return err == nil && r.Echo && asked != nil && *asked == 0
+}
+
+// asSent returns a prompt with the settings of the request.
+func (r *completionRequest) asSent(prompt Prompt) Prompt {
+	prompt.NoSpecial = r.AddSpecialTokens != nil && !*r.AddSpecialTokens
+	return prompt
+}
+
+// cutPrompt replaces a prompt that is too long for the request by its remaining tokens.
+func (r *completionRequest) cutPrompt(model Model, g *Generation) error {
+	tokens, err := r.cut(model, g, g.MaxNewTokens)
+	if tokens != nil {
+		g.Prompt = Prompt{Tokens: tokens}
+	}
+	return err
+}
+
+// begin computes what the request asks to know about its prompts, and submits the generations.
+func (w *completion) begin(c *call, model Model, generations []*Generation) error {
+	for _, g := range generations {
+		if err := w.request.cutPrompt(model, g); err != nil {
+			return err
+		}
+	}
+	if err := w.askAboutPrompts(c, model, generations); err != nil {
+		return err
+	}
+	for i, g := range generations {
+		if w.request.echoesOnly() {
+			w.streams = append(w.streams, noStreams(w.numEach, w.prompts[i].usage)...)
+			continue
+		}
+		more, err := submitAll(c, model, g, w.numEach)
 		if err != nil {
-			closeAll(streams)
-			return nil, err
-		}
-		streams = append(streams, more...)
-	}
-	return streams, nil
-}
-
-func (r *completionRequest) echoed(choice, num int) string {
-	if !r.Echo {
-		return ""
-	}
-	return r.Prompt[choice/num].Text
-}
-
-func (s *Server) wholeCompletion(c *call, request *completionRequest, body completionBody, streams []Stream) error {
-	gathered, err := gather(c, streams)
-	if err != nil {
-		return err
-	}
-	perPrompt := len(streams) / len(request.Prompt)
-	results := resultsOf(gathered)
-	for i, whole := range gathered {
-		word := finishWord(whole.result.Finish)
-		choice := completionChoice{Text: request.echoed(i, perPrompt) + whole.content.String(), Index: i,
-			FinishReason: &word}
-		if request.LogProbs != nil {
-			offset := len([]rune(request.echoed(i, perPrompt)))
-			choice.LogProbs = &completionLogProbs{}
-			choice.LogProbs.add(whole.logProbs, &offset)
-		}
-		body.Choices = append(body.Choices, choice)
-	}
-	body.Usage = completionUsage(results, perPrompt)
-	body.Timings = newTimings(results[:perPrompt])
-	s.account(c, results)
-	return answer(c, body)
-}
-
-// completionUsage counts each prompt once.
-func completionUsage(results []Result, perPrompt int) *usageBody {
-	total := &usageBody{}
-	for first := 0; first < len(results); first += perPrompt {
-		part := newUsage(results[first : first+perPrompt])
-		total.PromptTokens += part.PromptTokens
-		total.CompletionTokens += part.CompletionTokens
-		total.PromptDetails.Cached += part.PromptDetails.Cached
-	}
-	total.TotalTokens = total.PromptTokens + total.CompletionTokens
-	return total
-}
-
-func (s *Server) streamCompletion(c *call, request *completionRequest, body completionBody, streams []Stream) error {
-	out := newSSE(c)
-	results := make([]Result, len(streams))
-	offsets := make([]int, len(streams))
-	perPrompt := len(streams) / len(request.Prompt)
-	begun := make([]bool, len(streams))
-	texts := make([]chunk, len(streams))
-	for i := range texts {
-		text := body
-		text.Choices = []completionChoice{{Index: i, Text: inText}}
-		if err := texts[i].encode(text); err != nil {
 			return err
 		}
+		w.streams = append(w.streams, more...)
 	}
-	err := c.relay(streams, c.heartbeat(), out.heartbeat, func(item indexed) error {
-		if begun[item.choice] && !item.end && len(item.piece.LogProbs) == 0 {
-			return out.sendChunk(&texts[item.choice], item.piece.Text)
+	return nil
+}
+
+// askAboutPrompts computes what the answer reports about the prompts. The generations find their computed pages.
+func (w *completion) askAboutPrompts(c *call, model Model, generations []*Generation) error {
+	w.prompts = make([]completionPrompt, len(generations))
+	r := w.request
+	if !r.Echo && !r.ReturnTokenIDs && r.PromptLogProbs == nil {
+		return nil
+	}
+	numTop := -1
+	if r.Echo && r.LogProbs != nil {
+		numTop = *r.LogProbs
+	}
+	_, err := eachInput(c, len(generations), func(ctx context.Context, i int) (Usage, error) {
+		g, prompt := generations[i], &w.prompts[i]
+		var err error
+		if prompt.promptTokens, err = r.measure(ctx, model, g, numTop); err != nil {
+			return Usage{}, err
 		}
-		choice := completionChoice{Index: item.choice, Text: item.piece.Text}
-		if !begun[item.choice] {
-			begun[item.choice] = true
-			choice.Text = request.echoed(item.choice, perPrompt) + choice.Text
-			offsets[item.choice] = len([]rune(request.echoed(item.choice, perPrompt)))
+		if r.Echo {
+			prompt.isText = g.Tokens == nil
+			prompt.text, err = echoOf(model, &g.Prompt)
 		}
-		if item.end {
-			results[item.choice] = item.result
-			word := finishWord(item.result.Finish)
-			choice.FinishReason = &word
+		if err == nil && r.echoesOnly() && prompt.logProbs == nil {
+			var tokens []int32
+			tokens, err = model.PromptTokens(g)
+			prompt.usage.Prompt = len(tokens)
 		}
-		if request.LogProbs != nil && len(item.piece.LogProbs) > 0 {
-			choice.LogProbs = &completionLogProbs{}
-			choice.LogProbs.add(item.piece.LogProbs, &offsets[item.choice])
-		}
-		chunk := body
-		chunk.Choices = []completionChoice{choice}
-		if item.end {
-			chunk.Timings = newTimings(results[item.choice : item.choice+1])
-		}
-		return out.send("", chunk)
+		return Usage{}, err
 	})
-	if err != nil {
-		return err
-	}
-	s.account(c, results)
-	if request.StreamOptions != nil && request.StreamOptions.IncludeUsage {
-		body.Choices = []completionChoice{}
-		body.Usage = completionUsage(results, perPrompt)
-		if err := out.send("", body); err != nil {
-			return err
-		}
-	}
-	return out.sendText("", "[DONE]")
+	return err
 }
+
+// echoOf returns the text of a prompt.
+func echoOf(model Model, prompt *Prompt) (string, error) {
+	if prompt.Tokens == nil {
+		return prompt.Text, nil
+	}
+	return model.Detokenize(prompt.Tokens)
+}
+
+// noStream is the stream of a request that generates nothing.
+type noStream struct{ result Result }
+
+// noStreams returns streams of one prompt; the first has its usage.
+func noStreams(num int, usage Usage) []Stream {
+	streams := make([]Stream, num)
+	for i := range streams {
+		streams[i] = &noStream{Result{Finish: FinishLength, Usage: usage}}
+		usage = Usage{}
+	}
+	return streams
+}
+
+func (s *noStream) Next(context.Context) (Piece, error) { return Piece{}, io.EOF }
+
+func (s *noStream) Result() Result { return s.result }
+
+// Progress returns no tokens: those of the prompt are charged where they are computed.
+func (s *noStream) Progress() Progress { return Progress{} }
+
+func (s *noStream) Hold(bool) {}
+
+func (s *noStream) Close() {}

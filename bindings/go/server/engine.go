@@ -25,6 +25,9 @@ type Model interface {
 	Submit(ctx context.Context, g *Generation) (Stream, error)
 	Embed(ctx context.Context, input Prompt, options Scheduling) (Embedding, error)
 	Score(ctx context.Context, input Prompt, options Scheduling) (Scores, error)
+	// PromptLogProbs returns the prompt tokens of a generation with their log-probabilities and the `top` likeliest
+	// tokens at each place. Ranks are known only if top is above 0.
+	PromptLogProbs(ctx context.Context, g *Generation, top int) ([]TokenLogProb, Usage, error)
 	Tokenize(text string, addSpecial bool) ([]int32, error)
 	Detokenize(tokens []int32) (string, error)
 	// PromptTokens returns the prompt tokens of a generation.
@@ -99,6 +102,15 @@ type Prompt struct {
 
 	// ContinueFinal makes the answer continue the last message, which must be the assistant's.
 	ContinueFinal bool
+
+	// NoGenerationPrompt leaves out the beginning of an answer after the last message.
+	NoGenerationPrompt bool
+
+	// NoSpecial leaves out the tokens that the tokenizer puts around a text.
+	NoSpecial bool
+
+	// Rendered has the tokens to use in place of those that the template makes of Messages; nil means those.
+	Rendered []int32
 }
 
 // Generation describes one requested answer.
@@ -113,10 +125,34 @@ type Generation struct {
 	IgnoreEOS       bool // end-of-sequence tokens do not end the answer
 	LogProbs        bool
 	TopLogProbs     int
+	TokenIDs        bool            // pieces have the ids of their tokens
 	ToolChoice      string          // "auto", "none", "required", or "function:" and a name; "" means auto
+	AllowedTools    []string        // names of the tools that may be called; nil means all
 	ParallelCalls   bool            // allow several calls in one answer
 	ResponseFormat  json.RawMessage // OpenAI's response_format; nil means text
+	ResponseField   string          // field of the request that ResponseFormat comes from; "" means response_format
 	Grammar         string          // GBNF or Lark; "" means none
+	JSON            JSONForm        // of JSON in a constrained answer
+
+	Restrictions
+}
+
+// Restrictions holds what a text may contain and where it ends, besides constraints.
+type Restrictions struct {
+	MinNewTokens  int      // before which no end of sequence and no stop token is drawn
+	StopTokens    []int32  // end the answer, besides those of the model
+	KeepStop      bool     // the stop text or token that ends the answer is part of it
+	BannedTexts   []string // appear nowhere in the answer
+	AllowedTokens []int32  // the only tokens that are drawn; nil means all
+	KeepSpecial   bool     // the text of special tokens is part of the answer
+}
+
+// JSONForm is the form of JSON in a constrained answer. The zero value is the library's default.
+type JSONForm struct {
+	AnyOrder    bool   // members come in any order, not in that of the schema
+	Open        bool   // objects may have members that their schema does not list
+	AnyIntegers bool   // integers may have a fraction of zeros or an exponent
+	Space       string // "spaced", "compact" or "printed"; "" means spaced
 }
 
 // Sampling holds the sampling settings; nil and zero mean those of the model.
@@ -132,6 +168,26 @@ type Sampling struct {
 	LogitBias         map[int32]float64
 	GuidanceScale     *float64 // strength of leading the text away from NegativePrompt
 	NegativePrompt    string
+
+	Samplers
+}
+
+// Samplers holds the settings of further samplers; nil means those of the model.
+type Samplers struct {
+	PenaltyRange        *int // number of last tokens that penalties count; -1 means all
+	Typical             *float64
+	TopNSigma           *float64
+	XTCProbability      *float64
+	XTCThreshold        *float64
+	DRYMultiplier       *float64
+	DRYBase             *float64
+	DRYAllowedLength    *int
+	DRYRange            *int // number of last tokens that DRY considers; -1 means all
+	MirostatTau         *float64
+	MirostatEta         *float64
+	MinTemperature      *float64 // of a temperature that follows the entropy
+	MaxTemperature      *float64
+	TemperatureExponent *float64
 }
 
 // Scheduling holds the owner, the priority and the deadline of work.
@@ -164,14 +220,18 @@ type Piece struct {
 	CallID   string // for PieceCallBegun, like Name
 	Name     string
 	LogProbs []TokenLogProb
+	Tokens   []int32 // ids; only if Generation.TokenIDs
 }
 
 // TokenLogProb is one token with its log-probability and the likeliest alternatives.
 type TokenLogProb struct {
-	Token string
-	Bytes []byte
-	Log   float64
-	Top   []TokenLogProb
+	ID      int32
+	Token   string
+	Bytes   []byte
+	Log     float64 // NaN for the first token of a prompt
+	Rank    int     // 1 for the likeliest token at its place; 0 means unknown
+	Special bool    // a special token of a prompt
+	Top     []TokenLogProb
 }
 
 // Finish is the reason why a generation ended.

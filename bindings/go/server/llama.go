@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"reflect"
-	"strconv"
 )
 
 // llama.cpp's own requests for text: /completion and /infill. Their answers are in llama_answers.go.
@@ -19,13 +18,10 @@ func (s *Server) llamaRoutes() {
 // llamaRequest is the body of /completion and /infill. The settings of OpenAI's requests count too.
 type llamaRequest struct {
 	commonFields
-	Prompt        llamaPrompts    `json:"prompt"`
-	NumPredict    *int            `json:"n_predict"` // below 0: the rest of the context
-	RepeatPenalty *float64        `json:"repeat_penalty"`
-	NumProbs      int             `json:"n_probs"`
-	Grammar       string          `json:"grammar"`
-	JSONSchema    json.RawMessage `json:"json_schema"`
-	LogitBias     llamaBias       `json:"logit_bias"`
+	Prompt     llamaPrompts    `json:"prompt"`
+	NumProbs   int             `json:"n_probs"`
+	Grammar    string          `json:"grammar"`
+	JSONSchema json.RawMessage `json:"json_schema"`
 
 	InputPrefix string       `json:"input_prefix"` // of /infill, like the next two
 	InputSuffix string       `json:"input_suffix"`
@@ -137,42 +133,6 @@ func tokensOf(model Model, prompt []llamaPart) ([]int32, error) {
 	return tokens, nil
 }
 
-// llamaBias holds biases as an object, or as a list of pairs of a token id and its bias, in which false means never.
-type llamaBias map[int32]float64
-
-// Bias of a token that is never drawn.
-const never = -1e30
-
-func (b *llamaBias) UnmarshalJSON(value []byte) error {
-	var object map[string]float64
-	if json.Unmarshal(value, &object) == nil {
-		*b = llamaBias{}
-		for key, bias := range object {
-			token, err := strconv.ParseInt(key, 10, 32)
-			if err != nil {
-				return invalid("logit_bias", "logit_bias has the key %q, which is not a token id", key)
-			}
-			(*b)[int32(token)] = bias
-		}
-		return nil
-	}
-	var pairs [][2]json.RawMessage
-	if json.Unmarshal(value, &pairs) != nil {
-		return invalid("logit_bias", "logit_bias must be an object, or a list of pairs of a token id and its bias")
-	}
-	*b = llamaBias{}
-	for _, pair := range pairs {
-		var token int32
-		bias := never
-		if json.Unmarshal(pair[0], &token) != nil || isAbsent(pair[0]) ||
-			string(pair[1]) != "false" && (json.Unmarshal(pair[1], &bias) != nil || isAbsent(pair[1])) {
-			return invalid("logit_bias", "a pair of logit_bias must be a token id and a number, or false")
-		}
-		(*b)[token] = bias
-	}
-	return nil
-}
-
 // readLlama reads a request. A setting that would change the answer and is not supported is refused.
 func (c *call) readLlama() (*llamaRequest, error) {
 	var body json.RawMessage
@@ -191,26 +151,25 @@ func (c *call) readLlama() (*llamaRequest, error) {
 	rest := map[string]json.RawMessage{}
 	for name, value := range fields {
 		_, setting := neutralSettings[name]
-		if !known[name] && (setting || name == "repeat_last_n") {
+		if !known[name] && (setting || name == "dry_sequence_breakers") {
 			rest[name] = value
 		}
 	}
-	return request, checkSettings(rest, "", fields["repeat_penalty"])
+	return request, checkSettings(rest, "", fields)
 }
 
 // generation returns the generation of a request, still without its prompt.
 func (r *llamaRequest) generation(c *call) (*Generation, error) {
-	if r.RepetitionPenalty == nil {
-		r.RepetitionPenalty = r.RepeatPenalty
-	}
 	if r.Seed != nil && (*r.Seed < 0 || *r.Seed == 1<<32-1) {
 		r.Seed = nil // a random seed
+	}
+	if err := r.oneChoice(&c.config.Limits); err != nil {
+		return nil, err
 	}
 	sampling, err := r.sampling()
 	if err != nil {
 		return nil, err
 	}
-	sampling.LogitBias = r.LogitBias
 	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(r.Priority), StopTexts: r.Stop, IgnoreEOS: r.IgnoreEOS,
 		Grammar: r.Grammar}
 	if r.NumProbs < 0 || r.NumProbs > 20 {
@@ -231,7 +190,12 @@ func (r *llamaRequest) generation(c *call) (*Generation, error) {
 		}
 		g.ResponseFormat, err = json.Marshal(map[string]interface{}{"type": "json_schema",
 			"json_schema": map[string]interface{}{"name": "answer", "schema": r.JSONSchema}})
+		g.ResponseField = "json_schema"
+		if err != nil {
+			return nil, err
+		}
 	}
+	g.Restrictions, err = r.restrictions(g.MaxNewTokens)
 	return g, err
 }
 

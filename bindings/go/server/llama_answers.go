@@ -68,10 +68,11 @@ func llamaSettings(request *llamaRequest, model Model, g *Generation) map[string
 // llamaLogProbsOf returns the log-probabilities of tokens.
 func llamaLogProbsOf(entries []TokenLogProb) []llamaLogPro {
 	var out []llamaLogPro
-	for _, entry := range entries {
-		one := llamaLogPro{logProbOf(entry), []tokenLogProb{}}
-		for _, top := range entry.Top {
-			one.Top = append(one.Top, logProbOf(top))
+	var names tokenFields
+	for i := range entries {
+		one := llamaLogPro{names.logProbOf(&entries[i]), []tokenLogProb{}}
+		for j := range entries[i].Top {
+			one.Top = append(one.Top, names.logProbOf(&entries[i].Top[j]))
 		}
 		out = append(out, one)
 	}

@@ -60,6 +60,16 @@ func (m *meteredModel) Score(ctx context.Context, input Prompt, options Scheduli
 	return out, err
 }
 
+// PromptLogProbs charges the tokens of the prompt before they are computed.
+func (m *meteredModel) PromptLogProbs(ctx context.Context, g *Generation, top int) (out []TokenLogProb, usage Usage, err error) {
+	each := *g
+	err = m.measure(ctx, &each.Prompt, &each.Scheduling, func() (Usage, error) {
+		out, usage, err = m.Model.PromptLogProbs(ctx, &each, top)
+		return usage, err
+	})
+	return out, usage, err
+}
+
 func (m *meteredModel) measure(ctx context.Context, input *Prompt, options *Scheduling,
 	work func() (Usage, error)) error {
 	leave, err := m.admitText(ctx, input)
@@ -114,6 +124,9 @@ func (m *meteredModel) PromptTokens(g *Generation) ([]int32, error) {
 // admitText refuses a text that has more bytes than the context can hold, and waits until a long text may be
 // tokenized. The caller calls the returned function once it is.
 func (m *meteredModel) admitText(ctx context.Context, prompt *Prompt) (leave func(), err error) {
+	if prompt.Rendered != nil { // its text is not read
+		return func() {}, nil
+	}
 	if err := m.checkLength(prompt); err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (s *Server) ollamaChat(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.answerOllamaChat(c, &request.ollamaCommon, messages, request.Tools, true)
+	return renamed(s.answerOllamaChat(c, &request.ollamaCommon, messages, request.Tools, true), request.fieldNames())
 }
 
 // answerOllamaChat answers a conversation, as a chat or, with the same content, as the answer to a prompt.
@@ -101,6 +101,9 @@ func (s *Server) answerOllamaChat(c *call, common *ollamaCommon, messages []chat
 	}
 	var chat chatRequest
 	if err := decode(body, &chat); err != nil {
+		return err
+	}
+	if err := chat.oneChoice(&c.config.Limits); err != nil {
 		return err
 	}
 	g, err := chat.generation(c)
@@ -181,16 +184,20 @@ func (s *Server) ollamaGenerate(c *call) error {
 	if err := c.read(&request); err != nil {
 		return err
 	}
+	return renamed(s.answerOllamaGenerate(c, &request), request.fieldNames())
+}
+
+func (s *Server) answerOllamaGenerate(c *call, request *ollamaGenerateRequest) error {
 	if err := request.check(); err != nil {
 		return err
 	}
 	switch {
 	case request.Suffix != "":
-		return s.ollamaInsert(c, &request)
+		return s.ollamaInsert(c, request)
 	case request.Prompt == "" && request.System == "":
 		return s.loadOrUnload(c, &request.ollamaCommon, false)
 	case request.Raw:
-		return s.ollamaRaw(c, &request)
+		return s.ollamaRaw(c, request)
 	}
 	var messages []chatMessage
 	if request.System != "" {
@@ -271,15 +278,25 @@ func (r *ollamaGenerateRequest) rawGeneration(c *call) (*Generation, error) {
 	if err := decode(text, &settings); err != nil {
 		return nil, err
 	}
-	g := &Generation{Scheduling: c.scheduling(nil), StopTexts: settings.Stop, LogProbs: r.LogProbs,
-		TopLogProbs: r.TopLogProbs}
+	if err := settings.oneChoice(&c.config.Limits); err != nil {
+		return nil, err
+	}
+	g := &Generation{Scheduling: c.scheduling(nil), StopTexts: settings.Stop, IgnoreEOS: settings.IgnoreEOS,
+		LogProbs: r.LogProbs, TopLogProbs: r.TopLogProbs}
 	if r.TopLogProbs < 0 || r.TopLogProbs > 20 {
 		return nil, invalid("top_logprobs", "top_logprobs must be from 0 to 20, not %d", r.TopLogProbs)
 	}
 	if g.Sampling, err = settings.sampling(); err != nil {
 		return nil, err
 	}
-	if g.MaxNewTokens, err = maxNewTokens(settings.MaxTokens, nil); err != nil {
+	maxTokens, err := settings.newTokens(settings.MaxTokens)
+	if err != nil {
+		return nil, err
+	}
+	if g.MaxNewTokens, err = maxNewTokens(maxTokens, nil); err != nil {
+		return nil, err
+	}
+	if g.Restrictions, err = settings.restrictions(g.MaxNewTokens); err != nil {
 		return nil, err
 	}
 	format, err := ollamaFormat(r.Format)

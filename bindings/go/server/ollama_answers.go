@@ -85,7 +85,7 @@ func (s *Server) wholeOllama(c *call, form *ollamaAnswer, streams []Stream) erro
 		}
 	}
 	body := form.body(content, whole.reasoning.String(), calls)
-	if logProbs := logProbsOf(whole.logProbs); logProbs != nil {
+	if logProbs := new(tokenFields).logProbsOf(whole.logProbs); logProbs != nil {
 		body.LogProbs = logProbs.Content
 	}
 	form.finish(c, &body, whole.result)
@@ -109,7 +109,7 @@ func (s *Server) streamOllama(c *call, form *ollamaAnswer, streams []Stream) err
 		if !is {
 			return nil
 		}
-		if logProbs := logProbsOf(item.piece.LogProbs); logProbs != nil {
+		if logProbs := new(tokenFields).logProbsOf(item.piece.LogProbs); logProbs != nil {
 			body.LogProbs = logProbs.Content
 		}
 		return out.send(body)

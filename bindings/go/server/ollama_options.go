@@ -39,7 +39,20 @@ func openAIOptions(options map[string]json.RawMessage) (map[string]json.RawMessa
 			delete(rest, name)
 		}
 	}
-	return out, checkSettings(rest, "options.", options["repeat_penalty"])
+	return out, checkSettings(rest, "options.", options)
+}
+
+// fieldNames returns the names of fields in the form of ollama, by their names in OpenAI's requests.
+func (r *ollamaCommon) fieldNames() map[string]string {
+	names := map[string]string{"response_format": "format"}
+	for name := range r.Options {
+		if other := ollamaOptionNames[name]; other != "" {
+			names[other] = "options." + name
+		} else {
+			names[name] = "options." + name
+		}
+	}
+	return names
 }
 
 func isNumber(value json.RawMessage) bool {

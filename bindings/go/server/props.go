@@ -98,7 +98,7 @@ func (s *Server) isOnDisk(name string) bool {
 // applyTemplate answers with the prompt of a conversation.
 func (s *Server) applyTemplate(c *call) error {
 	var request chatRequest
-	if err := c.read(&request); err != nil {
+	if err := c.readRequest(&request, chatForm); err != nil {
 		return err
 	}
 	g, err := request.generation(c)

@@ -21,7 +21,7 @@ func renderPrompt(model Model, name string, g *Generation) (rendered, error) {
 // renderCompletions answers with a list that has one entry per prompt.
 func (s *Server) renderCompletions(c *call) error {
 	var request completionRequest
-	if err := c.read(&request); err != nil {
+	if err := c.readRequest(&request, completionForm); err != nil {
 		return err
 	}
 	model, err := s.open(c, request.Model, request.Prompt.numBytes())
@@ -30,7 +30,11 @@ func (s *Server) renderCompletions(c *call) error {
 	}
 	prompts := make([]rendered, len(request.Prompt))
 	for i, prompt := range request.Prompt {
-		if prompts[i], err = renderPrompt(model, request.Model, &Generation{Prompt: prompt}); err != nil {
+		g := &Generation{Prompt: request.asSent(prompt)}
+		if err := request.cutPrompt(model, g); err != nil {
+			return err
+		}
+		if prompts[i], err = renderPrompt(model, request.Model, g); err != nil {
 			return err
 		}
 	}
@@ -39,7 +43,7 @@ func (s *Server) renderCompletions(c *call) error {
 
 func (s *Server) renderChat(c *call) error {
 	var request chatRequest
-	if err := c.read(&request); err != nil {
+	if err := c.readRequest(&request, chatForm); err != nil {
 		return err
 	}
 	g, err := request.generation(c)
@@ -48,6 +52,9 @@ func (s *Server) renderChat(c *call) error {
 	}
 	model, err := s.open(c, request.Model, len(request.Messages))
 	if err != nil {
+		return err
+	}
+	if g.Rendered, err = request.cut(model, g, g.MaxNewTokens); err != nil {
 		return err
 	}
 	prompt, err := renderPrompt(model, request.Model, g)

@@ -11,24 +11,21 @@ import (
 // passed over, any other is refused: a constraint must never be ignored.
 
 // neutralSettings holds the values of settings at which they are off.
-var neutralSettings = map[string]string{"typical_p": "1", "tfs_z": "1", "dynatemp_range": "0", "dry_multiplier": "0",
-	"xtc_probability": "0", "mirostat": "0", "top_n_sigma": "-1", "n_indent": "0", "min_keep": "0", "t_max_predict_ms": "0",
-	"post_sampling_probs": "false", "return_progress": "false", "n_cmpl": "1", "lora": "[]", "adaptive_target": "-1",
+var neutralSettings = map[string]string{"tfs_z": "1", "n_indent": "0", "min_keep": "0", "t_max_predict_ms": "0",
+	"post_sampling_probs": "false", "return_progress": "false", "lora": "[]", "adaptive_target": "-1",
 	"response_fields": "[]", "logits_all": "false", "vocab_only": "false", "return_tokens": "false", "samplers": "[]"}
 
 // harmlessSettings holds settings without effect on the tokens: they concern memory, threads and reports, or only
 // count beside a setting of neutralSettings.
 var harmlessSettings = map[string]bool{"num_keep": true, "num_ctx": true, "num_batch": true, "num_gpu": true,
 	"main_gpu": true, "low_vram": true, "f16_kv": true, "use_mmap": true, "use_mlock": true, "num_thread": true, "numa": true,
-	"mirostat_tau": true, "mirostat_eta": true, "dynatemp_exponent": true, "dry_base": true, "dry_allowed_length": true,
-	"dry_penalty_last_n": true, "dry_sequence_breakers": true, "xtc_threshold": true, "adaptive_decay": true,
-	"n_keep": true, "n_discard": true, "n_cache_reuse": true, "cache_prompt": true, "id_slot": true,
+	"adaptive_decay": true, "n_keep": true, "n_discard": true, "n_cache_reuse": true, "cache_prompt": true, "id_slot": true,
 	"timings_per_token": true, "sse_ping_interval": true}
 
 // checkSettings refuses the first setting that would change the answer. Messages have `prefix` before its name.
-func checkSettings(settings map[string]json.RawMessage, prefix string, repeatPenalty json.RawMessage) error {
+func checkSettings(settings map[string]json.RawMessage, prefix string, all map[string]json.RawMessage) error {
 	for name, value := range settings {
-		if isAbsent(value) || harmlessSettings[name] || isNeutral(name, value, repeatPenalty) {
+		if isAbsent(value) || harmlessSettings[name] || isNeutral(name, value, all) {
 			continue
 		}
 		if off, known := neutralSettings[name]; known {
@@ -39,10 +36,15 @@ func checkSettings(settings map[string]json.RawMessage, prefix string, repeatPen
 	return nil
 }
 
-func isNeutral(name string, value, repeatPenalty json.RawMessage) bool {
+// isNeutral reports whether a setting changes nothing beside all others.
+func isNeutral(name string, value json.RawMessage, all map[string]json.RawMessage) bool {
 	switch name {
-	case "repeat_last_n", "penalize_newline", "penalize_nl": // they only count beside a penalty
-		return isAbsent(repeatPenalty) || equalNumbers(repeatPenalty, "1") || name == "repeat_last_n" && equalNumbers(value, "-1")
+	case "penalize_newline", "penalize_nl": // they only count beside a penalty
+		penalty := all["repeat_penalty"]
+		return isAbsent(penalty) || equalNumbers(penalty, "1")
+	case "dry_sequence_breakers":
+		multiplier := all["dry_multiplier"]
+		return string(value) == "[]" || isAbsent(multiplier) || equalNumbers(multiplier, "0")
 	}
 	off, known := neutralSettings[name]
 	return known && (string(value) == off || equalNumbers(value, off))

@@ -75,8 +75,14 @@ func (r *tokenizeRequest) tokens(c *call, model Model, body json.RawMessage) ([]
 	if err := decode(body, &chat); err != nil {
 		return nil, err
 	}
+	if err := refuseFields(body, chatForm); err != nil {
+		return nil, err
+	}
 	g, err := chat.generation(c)
 	if err != nil {
+		return nil, err
+	}
+	if g.Rendered, err = chat.cut(model, g, g.MaxNewTokens); err != nil {
 		return nil, err
 	}
 	return model.PromptTokens(g)

@@ -2,6 +2,7 @@ package local
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"quire.dev/quire"
@@ -24,7 +25,7 @@ func (m *model) constraint(g *server.Generation) (*quire.Constraint, error) {
 	if rules == nil || err != nil {
 		return nil, err
 	}
-	return m.compile(rules)
+	return m.compile(g, rules)
 }
 
 // grammarKind distinguishes the two notations: only GBNF defines rules with "::=".
@@ -42,6 +43,13 @@ func constraintField(g *server.Generation) string {
 	}
 	if isText(g.ResponseFormat) {
 		return "tools"
+	}
+	return responseField(g)
+}
+
+func responseField(g *server.Generation) string {
+	if g.ResponseField != "" {
+		return g.ResponseField
 	}
 	return "response_format"
 }
@@ -72,26 +80,26 @@ const namedFunction = "function:"
 func isNamed(choice string) bool { return strings.HasPrefix(choice, namedFunction) }
 
 // rules returns the rules of a response constraint; nil if the answer needs none. Tools alone need no
-// constraint: the model calls them as it was trained to. A tool choice, a limit to one call, or a strict
-// schema needs one.
+// constraint: the model calls them as it was trained to. A tool choice, a limit to one call or to some of the tools, a
+// strict schema, or the generic form of calls needs one.
 func (m *model) rules(g *server.Generation) (map[string]interface{}, error) {
 	required := g.ToolChoice == "required" || isNamed(g.ToolChoice)
-	rules := map[string]interface{}{"dialect": m.dialect}
+	rules := map[string]interface{}{"dialect": m.dialectFor(g)}
 	if required && g.Tools == nil {
 		return nil, invalid("tool_choice", "tool_choice requires a call, but there are no tools")
-	}
-	if required && m.dialect == plainDialect {
-		return nil, invalid("tool_choice", "the model %q has no known dialect for tool calls; set its dialect in "+
-			"the configuration", m.name)
 	}
 	if g.ResponseFormat != nil {
 		rules["response_format"] = g.ResponseFormat
 	}
-	if wantsCalls(g) && m.dialect != plainDialect {
-		rules["tools"] = g.Tools
+	if wantsCalls(g) {
+		tools, err := callableTools(g)
+		if err != nil {
+			return nil, err
+		}
+		rules["tools"] = tools
 		rules["tool_choice"] = toolChoice(g.ToolChoice)
 		rules["parallel_tool_calls"] = g.ParallelCalls
-		if required || !g.ParallelCalls || anyStrict(g.Tools) {
+		if required || !g.ParallelCalls || g.AllowedTools != nil || m.isGeneric(g) || anyStrict(g.Tools) {
 			return rules, nil
 		}
 	}
@@ -99,6 +107,41 @@ func (m *model) rules(g *server.Generation) (map[string]interface{}, error) {
 		return nil, nil
 	}
 	return rules, nil
+}
+
+// callableTools returns the tools that the answer may call.
+func callableTools(g *server.Generation) (json.RawMessage, error) {
+	if g.AllowedTools == nil {
+		return g.Tools, nil
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(g.Tools, &list); err != nil {
+		return nil, invalid("tools", "tools must be a list")
+	}
+	byName := map[string]json.RawMessage{}
+	for _, text := range list {
+		byName[toolName(text)] = text
+	}
+	var out []json.RawMessage
+	for _, name := range g.AllowedTools {
+		tool, has := byName[name]
+		if !has {
+			return nil, invalid("tool_choice", "tool_choice allows %q, but there is no such tool", name)
+		}
+		out = append(out, tool)
+	}
+	text, err := json.Marshal(out)
+	return text, err
+}
+
+func toolName(tool json.RawMessage) string {
+	var named struct {
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	_ = json.Unmarshal(tool, &named) // the library reports malformed tools
+	return named.Function.Name
 }
 
 func isText(format json.RawMessage) bool {
@@ -137,9 +180,9 @@ func anyStrict(tools json.RawMessage) bool {
 }
 
 // compile creates the constraint. For a model that may reason, the prompt decides whether reasoning has
-// begun.
-func (m *model) compile(rules map[string]interface{}) (*quire.Constraint, error) {
-	if !m.reasons {
+// begun. A text that is no answer in a conversation has no reasoning.
+func (m *model) compile(g *server.Generation, rules map[string]interface{}) (*quire.Constraint, error) {
+	if !m.reasons || g.Messages == nil {
 		rules["reasoning"] = "off"
 	}
 	text, err := json.Marshal(rules)
@@ -147,12 +190,17 @@ func (m *model) compile(rules map[string]interface{}) (*quire.Constraint, error)
 		return nil, err
 	}
 	constraint, err := m.model.NewResponseConstraint(string(text))
-	if err != nil {
-		field := "response_format"
-		if _, has := rules["tools"]; has {
-			field = "tools"
-		}
-		return nil, refusal(field, err)
+	if err == nil {
+		return constraint, nil
 	}
-	return constraint, nil
+	field := responseField(g)
+	if _, has := rules["tools"]; has {
+		field = "tools"
+	}
+	err = refusal(field, err)
+	var failure *server.Failure
+	if errors.As(err, &failure) && failure.Param == "response_format" {
+		failure.Param = responseField(g)
+	}
+	return nil, err
 }

@@ -22,6 +22,7 @@ type Engine struct {
 	ctx     context.Context // ends with the engine, and ends running loads
 	end     context.CancelFunc
 	running sync.WaitGroup // goroutines that load or watch
+	logits  *memoryShare   // of log-probabilities of prompts
 
 	mutex  sync.Mutex
 	models map[string]*slot
@@ -56,8 +57,8 @@ func New(config *server.Config, log *server.Logger) (*Engine, error) {
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
-	e := &Engine{runtime: runtime, log: log, ctx: ctx, end: end, models: map[string]*slot{},
-		live: map[*model]struct{}{}, pages: map[string]*pagePublisher{}, budgets: config.MemoryBudgets}
+	e := &Engine{runtime: runtime, log: log, ctx: ctx, end: end, logits: newMemoryShare(maxLogitBytes),
+		models: map[string]*slot{}, live: map[*model]struct{}{}, pages: map[string]*pagePublisher{}, budgets: config.MemoryBudgets}
 	log.SetLevel(config.Level())
 	if err := e.followLog(); err != nil {
 		_ = runtime.Close()

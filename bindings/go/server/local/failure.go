@@ -51,7 +51,14 @@ var fields = map[string]string{"temperature": "temperature", "top_p": "top_p", "
 	"max_new_tokens": "max_tokens", "ignore_eos": "ignore_eos", "top_log_probs": "top_logprobs", "priority": "priority",
 	"reasoning_budget": "reasoning_budget", "messages": "messages", "chat_template": "messages", "tools": "tools",
 	"template_arguments": "chat_template_kwargs", "tool_choice": "tool_choice", "response_format": "response_format",
-	"grammar": "grammar", "banned_texts": "banned_texts"}
+	"grammar": "grammar", "banned_texts": "bad_words", "banned_tokens": "allowed_token_ids",
+	"min_new_tokens": "min_tokens", "stop_tokens": "stop_token_ids", "add_special": "add_special_tokens",
+	"json_order": "json_order", "json_space": "json_space", "penalty_range": "repeat_last_n", "typical": "typical_p",
+	"top_n_sigma": "top_n_sigma", "xtc_probability": "xtc_probability", "xtc_threshold": "xtc_threshold",
+	"dry_multiplier": "dry_multiplier", "dry_base": "dry_base", "dry_allowed_length": "dry_allowed_length",
+	"dry_range": "dry_penalty_last_n", "mirostat_tau": "mirostat_tau", "mirostat_eta": "mirostat_eta",
+	"min_temperature": "dynatemp_range", "max_temperature": "dynatemp_range",
+	"temperature_exponent": "dynatemp_exponent"}
 
 // field returns the field of a request that an error of the library is about; `otherwise` if clients cannot set its
 // parameter.

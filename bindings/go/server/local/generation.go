@@ -24,7 +24,7 @@ func (m *model) Submit(ctx context.Context, g *server.Generation) (server.Stream
 		request.Constraint = constraint
 	}
 	from := origin{prompt: promptField(&g.Prompt), constraint: constraintField(g)}
-	s := &stream{model: m, origin: from, topLogProbs: request.TopLogProbs}
+	s := &stream{model: m, origin: from, topLogProbs: request.TopLogProbs, tokenIDs: g.TokenIDs, keepStop: g.KeepStop}
 	if request.ResponseDialect != "" {
 		s.answer = &answer{callsAsText: !wantsCalls(g)}
 	}
@@ -102,19 +102,49 @@ func (m *model) request(g *server.Generation) (quire.Request, error) {
 		}
 	}
 	if g.Messages != nil {
-		m.readAnswer(&request, g.ReasoningBudget)
+		m.readAnswer(&request, g)
 	}
 	m.fillSampling(&request, &g.Sampling)
 	schedule(&request, g.Scheduling)
-	return request, nil
+	return request, m.restrict(&request, g)
+}
+
+var jsonSpaces = map[string]quire.JSONSpace{"": quire.JSONSpaceSpaced, "spaced": quire.JSONSpaceSpaced,
+	"compact": quire.JSONSpaceCompact, "printed": quire.JSONSpacePrinted}
+
+// restrict sets what the text may contain, where it ends, and the form of JSON in it.
+func (m *model) restrict(request *quire.Request, g *server.Generation) error {
+	request.MinNewTokens, request.StopTokens = g.MinNewTokens, g.StopTokens
+	request.BannedTexts, request.EmitSpecial = g.BannedTexts, g.KeepSpecial
+	request.JSONOpen, request.JSONAnyIntegers, request.JSONSpace = g.JSON.Open, g.JSON.AnyIntegers, jsonSpaces[g.JSON.Space]
+	if g.JSON.AnyOrder {
+		request.JSONOrder = quire.JSONOrderAny
+	}
+	if g.AllowedTokens == nil {
+		return nil
+	}
+	allowed := make([]bool, m.info.VocabSize)
+	for _, token := range g.AllowedTokens {
+		if token < 0 || int(token) >= len(allowed) {
+			return invalid("allowed_token_ids", "the token %d is not in the vocabulary, which has %d tokens", token, len(allowed))
+		}
+		allowed[token] = true
+	}
+	for token := range allowed {
+		if !allowed[token] {
+			request.BannedTokens = append(request.BannedTokens, int32(token))
+		}
+	}
+	return nil
 }
 
 // readAnswer sets the dialect of the answer. A model without calls and reasoning produces plain text.
-func (m *model) readAnswer(request *quire.Request, budget *int) {
-	if m.dialect == plainDialect && !m.reasons {
+func (m *model) readAnswer(request *quire.Request, g *server.Generation) {
+	dialect, budget := m.dialectFor(g), g.ReasoningBudget
+	if dialect == plainDialect && !m.reasons {
 		return
 	}
-	request.ResponseDialect = m.dialect
+	request.ResponseDialect = dialect
 	if !m.reasons {
 		request.Reasoning = quire.ReasoningOff
 		return

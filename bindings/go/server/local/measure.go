@@ -51,9 +51,16 @@ func (m *model) measure(ctx context.Context, kind quire.JobKind, input *server.P
 	}
 	request := quire.Request{Kind: kind, Tokens: tokens}
 	schedule(&request, s)
+	usage, err := m.runMeasure(ctx, request, origin{prompt: promptField(input)}, read)
+	return tokens, usage, err
+}
+
+// runMeasure runs a job that generates nothing.
+func (m *model) runMeasure(ctx context.Context, request quire.Request, from origin, read func(job *quire.Job) error) (
+	server.Usage, error) {
 	job, err := m.cache.Submit(request)
 	if err != nil {
-		return nil, server.Usage{}, m.failed(origin{prompt: promptField(input)}, err)
+		return server.Usage{}, m.failed(from, err)
 	}
 	defer job.Close()
 	event, err := job.Next(ctx)
@@ -61,8 +68,7 @@ func (m *model) measure(ctx context.Context, kind quire.JobKind, input *server.P
 		event, err = job.Next(ctx)
 	}
 	if err != nil {
-		return nil, server.Usage{}, m.failed(origin{prompt: promptField(input)}, err)
+		return server.Usage{}, m.failed(from, err)
 	}
-	usage := usageOf(event.Usage.PromptTokens, event.Usage.CachedTokens, 0)
-	return tokens, usage, read(job)
+	return usageOf(event.Usage.PromptTokens, event.Usage.CachedTokens, 0), read(job)
 }

@@ -16,15 +16,16 @@ import (
 
 // model is a resident model. Safe for concurrent use.
 type model struct {
-	engine     *Engine
-	name       string
-	model      *quire.Model
-	cache      *quire.Cache
-	template   *quire.ChatTemplate // nil if the model has none
-	dialect    string              // format of its reasoning and calls
-	reasons    bool                // it may produce reasoning
-	recommends bool                // its authors recommend sampling settings
-	info       server.ModelInfo
+	engine      *Engine
+	name        string
+	model       *quire.Model
+	cache       *quire.Cache
+	template    *quire.ChatTemplate // nil if the model has none
+	dialect     string              // format of its reasoning and calls
+	reasons     bool                // it may produce reasoning
+	writesTools bool                // the template puts tools into the prompt
+	recommends  bool                // its authors recommend sampling settings
+	info        server.ModelInfo
 
 	held atomic.Int64 // generations that wait for the tokens of their keys
 
@@ -68,6 +69,7 @@ func (m *model) prepare(config server.ModelConfig, options quire.CacheOptions) e
 	if err = m.chooseDialect(config); err != nil {
 		return err
 	}
+	m.writesTools = m.template != nil && m.templateWritesTools(config)
 	if m.recommends, err = m.model.RecommendsSampling(); err != nil {
 		return err
 	}

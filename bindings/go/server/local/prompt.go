@@ -10,23 +10,33 @@ import (
 // fillPrompt sets the prompt of a request: tokens, a text, or a conversation, which the model's template
 // renders at submit. Special tokens of a conversation come only from the template.
 func (m *model) fillPrompt(request *quire.Request, prompt *server.Prompt) error {
-	request.Prompt, request.Tokens = prompt.Text, prompt.Tokens
+	request.Prompt, request.Tokens, request.NoSpecial = prompt.Text, prompt.Tokens, prompt.NoSpecial
 	if prompt.Messages == nil {
+		return nil
+	}
+	if prompt.Rendered != nil {
+		request.Tokens, request.Tools = prompt.Rendered, string(prompt.Tools)
 		return nil
 	}
 	if m.template == nil {
 		return invalid("messages", "the model %q has no chat template; set one in the configuration, or use "+
 			"/v1/completions", m.name)
 	}
-	request.Parts = []quire.PromptPart{{Messages: string(prompt.Messages)}}
+	messages, err := m.messages(prompt)
+	if err != nil {
+		return err
+	}
+	request.Parts = []quire.PromptPart{{Messages: string(messages)}}
 	request.Tools, request.ChatTemplate = string(prompt.Tools), m.template
-	var err error
 	request.TemplateArguments, err = templateArguments(prompt)
 	return err
 }
 
 // promptTokens returns the tokens of a prompt.
 func (m *model) promptTokens(prompt *server.Prompt) ([]int32, error) {
+	if prompt.Rendered != nil {
+		return prompt.Rendered, nil
+	}
 	var request quire.Request
 	if err := m.fillPrompt(&request, prompt); err != nil {
 		return nil, err
@@ -63,6 +73,9 @@ func templateArguments(prompt *server.Prompt) (string, error) {
 	}
 	if prompt.ContinueFinal {
 		arguments["continue_final_message"] = json.RawMessage("true")
+	}
+	if prompt.NoGenerationPrompt {
+		arguments["add_generation_prompt"] = json.RawMessage("false")
 	}
 	setThinking(arguments, prompt.ReasoningEffort)
 	if len(arguments) == 0 {

@@ -17,8 +17,11 @@ type stream struct {
 	job         *quire.Job
 	answer      *answer // nil if everything is text
 	topLogProbs int
+	tokenIDs    bool                  // pieces have the ids of their tokens
+	keepStop    bool                  // what ends the answer is part of it
 	ready       []server.Piece        // pieces to return next
 	logProbs    []server.TokenLogProb // of tokens that are in no piece yet
+	tokens      []int32               // those that are in no piece yet; only if tokenIDs
 	reasoning   int                   // number of reasoning tokens
 	over        bool
 	result      server.Result
@@ -61,30 +64,59 @@ func (s *stream) take(event *quire.Event) error {
 	if err := s.addLogProbs(event); err != nil {
 		return err
 	}
+	if s.tokenIDs {
+		s.tokens = append(s.tokens, event.Tokens...)
+	}
 	pieces := s.pieces(event)
 	if s.answer != nil && s.answer.inReasoning() {
 		s.reasoning += len(event.Tokens)
 	}
-	for i := range pieces {
-		if pieces[i].Kind == server.PieceText || pieces[i].Kind == server.PieceReasoning {
-			pieces[i].LogProbs, s.logProbs = s.logProbs, nil
-			break
-		}
-	}
 	s.advance(event)
 	if event.Usage != nil {
 		s.finish(event)
-		if len(s.logProbs) > 0 {
-			pieces = append(pieces, server.Piece{Kind: server.PieceText, LogProbs: s.logProbs})
+		stop, err := s.stopPiece(event.Usage)
+		if err != nil {
+			return err
 		}
+		if stop.Text != "" || len(pieces) == 0 && len(s.logProbs)+len(s.tokens) > 0 {
+			pieces = append(pieces, stop)
+		}
+	}
+	for i := range pieces {
+		if pieces[i].Kind == server.PieceText || pieces[i].Kind == server.PieceReasoning {
+			pieces[i].LogProbs, s.logProbs = s.logProbs, nil
+			pieces[i].Tokens, s.tokens = s.tokens, nil
+			break
+		}
+	}
+	if event.Usage != nil && len(s.logProbs)+len(s.tokens) > 0 {
+		pieces = append(pieces, server.Piece{Kind: server.PieceText, LogProbs: s.logProbs, Tokens: s.tokens})
 	}
 	s.ready = pieces
 	return nil
 }
 
+// stopPiece returns what ended the answer, if the client wants it: a stop text, or a stop token that is not special.
+// Its text is empty otherwise.
+func (s *stream) stopPiece(usage *quire.Usage) (server.Piece, error) {
+	piece := server.Piece{Kind: server.PieceText, Text: usage.StopText}
+	if s.answer != nil && s.answer.inReasoning() {
+		piece.Kind = server.PieceReasoning
+	}
+	if !s.keepStop {
+		piece.Text = ""
+		return piece, nil
+	}
+	var err error
+	if piece.Text == "" && usage.StopToken >= 0 {
+		piece.Text, err = s.model.model.Decode([]int32{usage.StopToken}, true)
+	}
+	return piece, err
+}
+
 func (s *stream) pieces(event *quire.Event) []server.Piece {
 	if s.answer == nil {
-		if event.Text == "" && len(s.logProbs) == 0 {
+		if event.Text == "" && len(s.logProbs)+len(s.tokens) == 0 {
 			return nil
 		}
 		return []server.Piece{{Kind: server.PieceText, Text: event.Text}}
@@ -200,7 +232,7 @@ func (s *stream) addLogProbs(event *quire.Event) error {
 
 func (m *model) logProb(token int32, value float32) (server.TokenLogProb, error) {
 	bytes, err := m.model.TokenBytes(token)
-	return server.TokenLogProb{Token: string(bytes), Bytes: bytes, Log: float64(value)}, err
+	return server.TokenLogProb{ID: token, Token: string(bytes), Bytes: bytes, Log: float64(value)}, err
 }
 
 // Result returns the result of the generation.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,6 +53,15 @@ func (m echoModel) Embed(_ context.Context, p server.Prompt, _ server.Scheduling
 func (m echoModel) Score(_ context.Context, p server.Prompt, _ server.Scheduling) (server.Scores, error) {
 	m.check(&p)
 	return server.Scores{Tokens: []int32{1, 2}, LogProbs: []float64{-1}}, nil
+}
+
+func (m echoModel) PromptLogProbs(_ context.Context, g *server.Generation, top int) ([]server.TokenLogProb, server.Usage, error) {
+	m.check(&g.Prompt)
+	entry := server.TokenLogProb{ID: 1, Token: "a", Bytes: []byte("a"), Log: -1, Rank: 1}
+	for i := 0; i < top; i++ {
+		entry.Top = append(entry.Top, entry)
+	}
+	return []server.TokenLogProb{{ID: 2, Log: math.NaN(), Special: true}, entry}, server.Usage{Prompt: 2}, nil
 }
 
 func (m echoModel) Tokenize(string, bool) ([]int32, error) { return []int32{1, 2}, nil }

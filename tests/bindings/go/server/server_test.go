@@ -442,7 +442,7 @@ func TestCompletionsOfSeveralPrompts(t *testing.T) {
 	expect(t, len(at(body, "choices").([]interface{})), 4)
 	expect(t, at(body, "choices", 1, "text"), "a ba b")
 	expect(t, at(body, "choices", 3, "text"), "cc")
-	expect(t, at(body, "choices", 0, "logprobs", "text_offset"), []int{3, 5})
+	expect(t, at(body, "choices", 0, "logprobs", "text_offset"), []int{0, 0, 1, 2, 3, 5})
 	expect(t, at(body, "usage", "prompt_tokens"), 9)
 	events := f.stream("/v1/completions", `{"model":"m","prompt":"a b","stream":true,"max_tokens":1}`)
 	expect(t, at(f.object(events[len(events)-2]), "choices", 0, "finish_reason"), "length")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,8 +77,9 @@ type model struct {
 }
 
 // Submit answers as the message scripts it: "say TEXT", "think A|B" (reasoning and answer), "call NAME
-// ARGUMENTS", "cut NAME ARGUMENTS" (a call that was cut off), "fail", "wait" (for ever), "count" (for ever, a token
-// each time), "fill TEXT" (the end of the context). Any other message is echoed word by word, up to a stop text.
+// ARGUMENTS", "cut NAME ARGUMENTS" (a call that was cut off), "draw" (the seed), "fail", "wait" (for ever), "count" (for
+// ever, a token each time), "fill TEXT" (the end of the context). Any other message is echoed word by word, up to a stop
+// text. A prompt of tokens is echoed as bytes.
 func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, error) {
 	m.engine.mu.Lock()
 	m.engine.last = g
@@ -118,6 +120,8 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 	case "count":
 		s.words(server.PieceText, "0 ")
 		s.counts = true
+	case "draw":
+		s.words(server.PieceText, fmt.Sprint(*g.Seed))
 	case "fail":
 		s.words(server.PieceText, "so far")
 		s.err = fmt.Errorf("the device is lost: secret detail")
@@ -135,6 +139,7 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 		s.result.Finish = server.FinishLength
 	}
 	s.addLogProbs(g)
+	s.addTokens(g)
 	s.result.Usage.New = len(s.pieces)
 	if g.Admit != nil {
 		if err := g.Admit(s.result.Usage.Prompt); err != nil {
@@ -146,7 +151,7 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 }
 
 func lastText(g *server.Generation) string {
-	if g.Tokens != nil {
+	if g.Messages == nil && g.Tokens != nil {
 		return textOf(g.Tokens)
 	}
 	if g.Messages == nil {
@@ -190,6 +195,26 @@ func (m *model) Score(_ context.Context, input server.Prompt, _ server.Schedulin
 		seen[token] = true
 	}
 	return server.Scores{Tokens: tokens, LogProbs: logProbs, Usage: server.Usage{Prompt: len(tokens)}}, nil
+}
+
+// PromptLogProbs gives each byte of the prompt the log-probability -i at index i, and alternatives below it.
+func (m *model) PromptLogProbs(_ context.Context, g *server.Generation, top int) ([]server.TokenLogProb, server.Usage, error) {
+	tokens, err := m.PromptTokens(g)
+	entries := make([]server.TokenLogProb, len(tokens))
+	for i, token := range tokens {
+		entry := server.TokenLogProb{ID: token, Token: string(rune(token)), Bytes: []byte{byte(token)}, Log: -float64(i),
+			Special: token == 0}
+		for j := 0; i > 0 && j < top; j++ {
+			entry.Rank = 1
+			entry.Top = append(entry.Top, server.TokenLogProb{ID: token + int32(j), Token: string(rune(int(token) + j)),
+				Log: entry.Log - float64(j)})
+		}
+		if i == 0 {
+			entry.Log = math.NaN()
+		}
+		entries[i] = entry
+	}
+	return entries, server.Usage{Prompt: len(tokens)}, err
 }
 
 func (m *model) Tokenize(text string, addSpecial bool) ([]int32, error) {
@@ -258,21 +283,30 @@ func textOf(tokens []int32) string {
 
 func (m *model) PromptText(g *server.Generation) (string, error) { return "[" + lastText(g) + "]", nil }
 
-// PromptTokens returns a token for each byte of the texts and of the tools.
+// PromptTokens returns the bytes of all texts, and of the tools unless they are forbidden. A text that is no
+// conversation begins with the special token 0.
 func (m *model) PromptTokens(g *server.Generation) ([]int32, error) {
+	switch {
+	case g.Rendered != nil:
+		return g.Rendered, nil
+	case g.Tokens != nil:
+		return g.Tokens, nil
+	case g.Messages == nil:
+		return m.Tokenize(g.Text, !g.NoSpecial)
+	}
 	var messages []struct {
 		Content interface{} `json:"content"`
 	}
 	_ = json.Unmarshal(g.Messages, &messages)
-	num := len(g.Text)
+	var all strings.Builder
 	for _, message := range messages {
 		text, _ := message.Content.(string)
-		num += len(text)
+		all.WriteString(text)
 	}
 	if g.ToolChoice != "none" {
-		num += len(g.Tools)
+		all.Write(g.Tools)
 	}
-	return make([]int32, num), nil
+	return m.Tokenize(all.String(), false)
 }
 
 func (m *model) PromptChanges(*server.Generation) (json.RawMessage, error) {
@@ -374,11 +408,23 @@ func (s *stream) addLogProbs(g *server.Generation) {
 		return
 	}
 	for i := range s.pieces {
-		entry := server.TokenLogProb{Token: s.pieces[i].Text, Bytes: []byte(s.pieces[i].Text), Log: -0.5}
+		entry := server.TokenLogProb{ID: int32(i), Token: s.pieces[i].Text, Bytes: []byte(s.pieces[i].Text), Log: -0.5}
+		if g.Seed != nil {
+			entry.Log = -1 / float64(1+*g.Seed) // larger seeds are likelier
+		}
 		for j := 0; j < g.TopLogProbs; j++ {
 			entry.Top = append(entry.Top, server.TokenLogProb{Token: fmt.Sprint("t", j), Bytes: []byte("t"), Log: -1})
 		}
 		s.pieces[i].LogProbs = []server.TokenLogProb{entry}
+	}
+}
+
+// addTokens gives each piece its index as its token.
+func (s *stream) addTokens(g *server.Generation) {
+	for i := range s.pieces {
+		if g.TokenIDs {
+			s.pieces[i].Tokens = []int32{int32(i)}
+		}
 	}
 }
 

@@ -413,13 +413,6 @@ func TestImpossibleToolChoicesAreRefusedByName(t *testing.T) {
 			t.Errorf("%s: %q, not %q", body, got, param)
 		}
 	}
-	plain := start(t, nil)
-	if got, _ := plain.refused("/v1/chat/completions", asksForCall+callingTools+`,"tool_choice":"required"}`,
-		http.StatusBadRequest); got != "tool_choice" {
-		t.Error(got)
-	}
-	var got callingAnswer
-	plain.post("/v1/chat/completions", asksForCall+callingTools+`,"parallel_tool_calls":false}`, &got)
 	wrong := start(t, func(c *server.Config) {
 		c.Models["story"] = server.ModelConfig{Path: modelPath(t), Dialect: "nobody's"}
 	})
