@@ -37,8 +37,13 @@ func (f *chatRequest) fillTools(g *Generation) error {
 	if g.ToolChoice, err = toolChoice(choice); err != nil {
 		return err
 	}
-	g.AllowedTools, err = allowedTools(choice)
-	return err
+	if g.AllowedTools, err = allowedTools(choice); err != nil {
+		return err
+	}
+	if g.AllowedTools != nil && g.Tools == nil {
+		return invalid("tool_choice", "tool_choice allows tools, but there are none; send tools")
+	}
+	return nil
 }
 
 // checkedTools returns a list of functions, or nil if there are none. Tools that the server would have to run,

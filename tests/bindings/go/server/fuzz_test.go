@@ -201,6 +201,10 @@ func FuzzChatCompletions(f *testing.F) {
 		`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}},
 			"reasoning_effort": "none", "chat_template_kwargs": {"a": 1}, "parallel_tool_calls": false}`,
 		`{"model": "m", "messages": [{"role": "user", "content": "hi"}], `+fuzzTools+`, "tool_choice": {"type": "function", "function": {"name": "f"}}}`,
+		`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "functions": [{"name": "f", "parameters": {}}], "function_call": {"name": "f"},
+			"structured_outputs": {"json": {"type": "object"}, "disable_any_whitespace": true}, "prompt_logprobs": 1, "return_token_ids": true}`,
+		`{"model": "m", "messages": [{"role": "user", "content": "hi"}], `+fuzzTools+`, "truncate_prompt_tokens": 1, "min_tokens": 1, "bad_words": ["x"],
+			"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]}}}`,
 		`{"model": "m", "messages": []}`)
 }
 
@@ -209,6 +213,9 @@ func FuzzCompletions(f *testing.F) {
 		`{"model": "m", "prompt": "hi", "stream": true}`,
 		`{"model": "m", "prompt": ["hi", "there"], "echo": true, "logprobs": 2, `+fuzzSampling+`}`,
 		`{"model": "m", "prompt": [1, 2, 3], "suffix": "x"}`,
+		`{"model": "m", "prompt": [1, 2, 3], "echo": true, "logprobs": 1, "max_tokens": 0, "return_tokens_as_token_ids": true}`,
+		`{"model": "m", "prompt": "hi", "logit_bias": [[1, 2], [3, false]], "mirostat": 2, "dynatemp_range": 0.5, "temperature": 1, "n_predict": 3,
+			"best_of": 2, "guided_choice": ["a", "b"], "truncate_prompt_tokens": -1, "stop_token_ids": [1]}`,
 		`{"model": "m", "prompt": [[1, 2], [3]], "best_of": 1, "grammar": "root ::= \"a\""}`)
 }
 
