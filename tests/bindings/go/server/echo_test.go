@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"quire.dev/quire/server"
 )
 
 // logProbLists is the older form of log-probabilities.
@@ -200,5 +202,19 @@ func TestTheBestOfSeveralAnswersAreReturned(t *testing.T) {
 		response, text := f.do("POST", "/v1/completions", `{"model":"m","prompt":"x",`+more+`}`)
 		expect(t, response.StatusCode, 400)
 		expect(t, at(f.object(text), "error", "param"), param)
+	}
+}
+
+func TestTokensOfAnEchoAreChargedToTheKey(t *testing.T) {
+	f := start(t, func(c *server.Config) {
+		c.Keys = []server.Key{{SHA256: digest("k"), Owner: "a", TokensPerMinute: 20}}
+	})
+	f.key = "k"
+	const echo = `{"model":"m","prompt":"hello there!","max_tokens":0,"echo":true,"logprobs":1}`
+	f.post("/v1/completions", echo) // 13 tokens: 7 are left
+	response, text := f.do("POST", "/v1/completions", echo)
+	expect(t, response.StatusCode, 429)
+	if !strings.Contains(text, "the prompt has 13 tokens") {
+		t.Error(text)
 	}
 }

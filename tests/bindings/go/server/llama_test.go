@@ -185,3 +185,20 @@ func TestAnswersOfOpenAIHaveTimingsAndAFingerprint(t *testing.T) {
 	expect(t, at(f.object(events[0]), "timings"), nil)
 	expect(t, f.object(events[0])["system_fingerprint"], first)
 }
+
+func TestSamplersAndLimitsCountInACompletionOfLlamaCpp(t *testing.T) {
+	f := start(t, only)
+	f.post("/completion", `{"prompt":"a","repeat_penalty":1.2,"repeat_last_n":32,"mirostat":2,"typical_p":0.9,"dry_multiplier":0.8,
+		"min_tokens":2,"bad_words":["x"],"n_cmpl":1,"json_schema":{}}`)
+	g := f.engine.Last()
+	expect(t, []interface{}{*g.RepetitionPenalty, *g.PenaltyRange, *g.MirostatTau, *g.Typical, *g.DRYMultiplier, g.MinNewTokens,
+		g.BannedTexts, g.ResponseField}, []interface{}{1.2, 32, 5, 0.9, 0.8, 2, []string{"x"}, "json_schema"})
+	f.post("/completion", `{"prompt":"a","dry_multiplier":0,"dry_sequence_breakers":["\n"]}`)
+	f.refused("/completion", `{"prompt":"a","dry_multiplier":1,"dry_sequence_breakers":["\n"]}`, 400, "dry_sequence_breakers")
+	f.refused("/completion", `{"prompt":"a","n":2}`, 400, "n must be 1")
+	f.refused("/completion", `{"prompt":"a","repetition_penalty":1.1,"repeat_penalty":1.2}`, 400, "the same setting")
+	f.refused("/apply-template", `{"messages":[{"role":"user","content":"a"}],"chat_template":"x"}`, 400, "chat_template is not supported")
+	f.refused("/v1/tokenize", `{"messages":[{"role":"user","content":"a"}],"chat_template":"x"}`, 400, "chat_template is not supported")
+	body := f.post("/v1/tokenize", `{"messages":[{"role":"user","content":"abcd"}],"truncate_prompt_tokens":2}`)
+	expect(t, body["tokens"], []int{99, 100})
+}

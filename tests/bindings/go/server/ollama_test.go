@@ -275,3 +275,21 @@ func TestModelsInTheFormOfOllama(t *testing.T) {
 	_, text = f.do("GET", "/api/version", "")
 	expect(t, f.object(text)["quire"], "1.2.3")
 }
+
+func TestSamplersAndLimitsAreOptionsOfOllama(t *testing.T) {
+	f := start(t, nil)
+	const options = `"options":{"repeat_last_n":32,"mirostat":2,"typical_p":0.9,"min_tokens":2,"ignore_eos":true}`
+	for path, prompt := range map[string]string{
+		"/api/chat":     `"messages":[{"role":"user","content":"hi"}]`,
+		"/api/generate": `"prompt":"hi","raw":true`,
+	} {
+		f.post(path, `{"model":"m","stream":false,`+prompt+`,`+options+`}`)
+		g := f.engine.Last()
+		expect(t, []interface{}{*g.PenaltyRange, *g.MirostatTau, *g.Typical, g.MinNewTokens, g.IgnoreEOS},
+			[]interface{}{32, 5, 0.9, 2, true})
+		f.refused(path, `{"model":"m",`+prompt+`,"options":{"typical_p":7}}`, 400, "options.typical_p must")
+		f.refused(path, `{"model":"m",`+prompt+`,"options":{"n":2}}`, 400, "options.n must be 1")
+		f.refused(path, `{"model":"m",`+prompt+`,"options":{"dry_multiplier":1,"dry_sequence_breakers":["a"]}}`, 400,
+			"options.dry_sequence_breakers")
+	}
+}

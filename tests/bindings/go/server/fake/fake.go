@@ -200,6 +200,9 @@ func (m *model) Score(_ context.Context, input server.Prompt, _ server.Schedulin
 // PromptLogProbs gives each byte of the prompt the log-probability -i at index i, and alternatives below it.
 func (m *model) PromptLogProbs(_ context.Context, g *server.Generation, top int) ([]server.TokenLogProb, server.Usage, error) {
 	tokens, err := m.PromptTokens(g)
+	if g.Admit != nil && err == nil {
+		err = g.Admit(len(tokens))
+	}
 	entries := make([]server.TokenLogProb, len(tokens))
 	for i, token := range tokens {
 		entry := server.TokenLogProb{ID: token, Token: string(rune(token)), Bytes: []byte{byte(token)}, Log: -float64(i),

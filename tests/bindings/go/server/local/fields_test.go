@@ -35,7 +35,7 @@ type completed struct {
 	}
 }
 
-func (f *fixture) complete(more string) completed {
+func (f *fixture) completion(more string) completed {
 	f.t.Helper()
 	var out completed
 	f.post("/v1/completions", `{"model":"story",`+more+`}`, &out)
@@ -59,7 +59,7 @@ func TestAnEchoHasTheLogProbabilitiesOfTheLibrary(t *testing.T) {
 	f.post("/v1/score", `{"model":"story","input":"`+prompt+`"}`, &scored)
 	want := scored.Data[0]
 	for _, top := range []int{0, 1, 5} {
-		got := f.complete(asPrompt(prompt) + fmt.Sprintf(`,"max_tokens":0,"echo":true,"logprobs":%d,"return_token_ids":true`, top))
+		got := f.completion(asPrompt(prompt) + fmt.Sprintf(`,"max_tokens":0,"echo":true,"logprobs":%d,"return_token_ids":true`, top))
 		choice := got.Choices[0]
 		lists := choice.LogProbs
 		if choice.Text != prompt || got.Usage.Prompt != len(want.Tokens) || got.Usage.Completion != 0 || choice.FinishReason != "length" ||
@@ -96,7 +96,7 @@ func TestAnEchoHasTheLogProbabilitiesOfTheLibrary(t *testing.T) {
 func TestAnEchoOfTokenIDsHasOneMoreTokenThanThePrompt(t *testing.T) {
 	f := start(t, nil)
 	for _, more := range []string{"", `,"logit_bias":{"1":100}`} {
-		got := f.complete(`"prompt":[[500,600,700],[800,900]],"temperature":0,"max_tokens":1,"logprobs":1,"seed":1234,"echo":true` + more)
+		got := f.completion(`"prompt":[[500,600,700],[800,900]],"temperature":0,"max_tokens":1,"logprobs":1,"seed":1234,"echo":true` + more)
 		for i, num := range []int{3, 2} {
 			lists := got.Choices[i].LogProbs
 			if len(lists.TokenLogProbs) != num+1 || len(lists.TopLogProbs) != num+1 || lists.TokenLogProbs[num] == nil {
@@ -109,7 +109,7 @@ func TestAnEchoOfTokenIDsHasOneMoreTokenThanThePrompt(t *testing.T) {
 // A greedy continuation is the likeliest token at each place of the prompt that contains it.
 func TestTheAlternativesOfAPromptBeginWithTheGreedyTokens(t *testing.T) {
 	f := start(t, nil)
-	answer := f.complete(asPrompt(prompt) + `,"max_tokens":6,"temperature":0,"return_token_ids":true`).Choices[0]
+	answer := f.completion(asPrompt(prompt) + `,"max_tokens":6,"temperature":0,"return_token_ids":true`).Choices[0]
 	ids, _ := json.Marshal(append(append([]int32{}, answer.PromptTokenIDs...), answer.TokenIDs...))
 	var got struct {
 		Choices []struct {
@@ -146,10 +146,10 @@ func TestTheAlternativesOfAPromptBeginWithTheGreedyTokens(t *testing.T) {
 func TestAnAnswerEndsAsTheFieldsDemand(t *testing.T) {
 	f := start(t, nil)
 	greedy := asPrompt(prompt) + `,"temperature":0,"return_token_ids":true,"max_tokens":12`
-	whole := f.complete(greedy).Choices[0]
+	whole := f.completion(greedy).Choices[0]
 	word := strings.Fields(whole.Text)[2]
-	without := f.complete(greedy + `,"stop":"` + word + `"`).Choices[0]
-	with := f.complete(greedy + `,"stop":"` + word + `","include_stop_str_in_output":true`).Choices[0]
+	without := f.completion(greedy + `,"stop":"` + word + `"`).Choices[0]
+	with := f.completion(greedy + `,"stop":"` + word + `","include_stop_str_in_output":true`).Choices[0]
 	if strings.Contains(without.Text, word) || with.Text != without.Text+word || with.FinishReason != "stop" {
 		t.Errorf("%q, %q", with.Text, without.Text)
 	}
@@ -162,16 +162,16 @@ func TestAnAnswerEndsAsTheFieldsDemand(t *testing.T) {
 		t.Errorf("%q, not %q", streamed, with.Text)
 	}
 	stop := whole.TokenIDs[4]
-	short := f.complete(greedy + fmt.Sprintf(`,"stop_token_ids":[%d]`, stop))
+	short := f.completion(greedy + fmt.Sprintf(`,"stop_token_ids":[%d]`, stop))
 	if short.Choices[0].FinishReason != "stop" || short.Usage.Completion > 5 || !strings.HasPrefix(whole.Text, short.Choices[0].Text) {
 		t.Errorf("%+v", short)
 	}
-	kept := f.complete(greedy + fmt.Sprintf(`,"stop_token_ids":[%d],"include_stop_str_in_output":true`, stop)).Choices[0]
+	kept := f.completion(greedy + fmt.Sprintf(`,"stop_token_ids":[%d],"include_stop_str_in_output":true`, stop)).Choices[0]
 	if !strings.HasPrefix(whole.Text, kept.Text) || len(kept.Text) <= len(short.Choices[0].Text) {
 		t.Errorf("%q", kept.Text)
 	}
-	ended := f.complete(greedy + `,"logit_bias":{"1":100}`)
-	long := f.complete(greedy + `,"logit_bias":{"1":100},"min_tokens":7`)
+	ended := f.completion(greedy + `,"logit_bias":{"1":100}`)
+	long := f.completion(greedy + `,"logit_bias":{"1":100},"min_tokens":7`)
 	if ended.Usage.Completion > 1 || long.Usage.Completion < 7 || long.Choices[0].FinishReason != "stop" {
 		t.Errorf("%+v, %+v", ended, long)
 	}
@@ -180,12 +180,12 @@ func TestAnAnswerEndsAsTheFieldsDemand(t *testing.T) {
 func TestAnAnswerHasOnlyWhatTheFieldsAllow(t *testing.T) {
 	f := start(t, nil)
 	greedy := asPrompt(prompt) + `,"temperature":0,"return_token_ids":true,"max_tokens":20`
-	whole := f.complete(greedy).Choices[0]
+	whole := f.completion(greedy).Choices[0]
 	word := strings.Fields(whole.Text)[1]
-	if got := f.complete(greedy + `,"bad_words":["` + word + `"]`).Choices[0]; strings.Contains(got.Text, word) || got.Text == "" {
+	if got := f.completion(greedy + `,"bad_words":["` + word + `"]`).Choices[0]; strings.Contains(got.Text, word) || got.Text == "" {
 		t.Errorf("%q contains %q", got.Text, word)
 	}
-	got := f.complete(greedy + `,"allowed_token_ids":[500,501,502]`).Choices[0]
+	got := f.completion(greedy + `,"allowed_token_ids":[500,501,502]`).Choices[0]
 	for _, id := range got.TokenIDs {
 		if id < 500 || id > 502 {
 			t.Errorf("%v", got.TokenIDs)
@@ -197,15 +197,15 @@ func TestAnAnswerHasOnlyWhatTheFieldsAllow(t *testing.T) {
 	if param, _ := f.refused("/v1/completions", `{"model":"story",`+greedy+`,"allowed_token_ids":[99999]}`, http.StatusBadRequest); param != "allowed_token_ids" {
 		t.Error(param)
 	}
-	short := f.complete(greedy + `,"truncate_prompt_tokens":3`)
+	short := f.completion(greedy + `,"truncate_prompt_tokens":3`)
 	if ids := short.Choices[0].PromptTokenIDs; short.Usage.Prompt != 3 || fmt.Sprint(ids) != fmt.Sprint(whole.PromptTokenIDs[len(whole.PromptTokenIDs)-3:]) {
 		t.Errorf("%+v", short)
 	}
-	if ids := f.complete(greedy + `,"add_special_tokens":false`).Choices[0].PromptTokenIDs; fmt.Sprint(ids) != fmt.Sprint(whole.PromptTokenIDs[1:]) {
+	if ids := f.completion(greedy + `,"add_special_tokens":false`).Choices[0].PromptTokenIDs; fmt.Sprint(ids) != fmt.Sprint(whole.PromptTokenIDs[1:]) {
 		t.Errorf("%v, of %v", ids, whole.PromptTokenIDs)
 	}
 	marked := `,"logit_bias":{"0":100},"max_tokens":1`
-	if hidden, shown := f.complete(asPrompt("a")+marked), f.complete(asPrompt("a")+marked+`,"skip_special_tokens":false`); hidden.Choices[0].Text != "" ||
+	if hidden, shown := f.completion(asPrompt("a")+marked), f.completion(asPrompt("a")+marked+`,"skip_special_tokens":false`); hidden.Choices[0].Text != "" ||
 		shown.Choices[0].Text != "<|begin_of_text|>" {
 		t.Errorf("%q, %q", hidden.Choices[0].Text, shown.Choices[0].Text)
 	}
@@ -278,7 +278,7 @@ func TestZeroReplacesWhatTheAuthorsRecommend(t *testing.T) {
 	texts := func(more string) map[string]bool {
 		all := map[string]bool{}
 		for seed := 1; seed <= 4; seed++ {
-			all[f.complete(asPrompt(prompt) + fmt.Sprintf(`,"seed":%d,"max_tokens":12%s`, seed, more)).Choices[0].Text] = true
+			all[f.completion(asPrompt(prompt) + fmt.Sprintf(`,"seed":%d,"max_tokens":12%s`, seed, more)).Choices[0].Text] = true
 		}
 		return all
 	}
@@ -305,7 +305,7 @@ func TestSettingsThatTheLibraryRefusesHaveTheNamesOfTheRequest(t *testing.T) {
 			t.Errorf("%s: %q", more, got)
 		}
 	}
-	f.complete(`"prompt":"a","max_tokens":4,"repeat_penalty":1.1,"repeat_last_n":64,"typical_p":0.9,"top_n_sigma":2,"xtc_probability":0.5,
+	f.completion(`"prompt":"a","max_tokens":4,"repeat_penalty":1.1,"repeat_last_n":64,"typical_p":0.9,"top_n_sigma":2,"xtc_probability":0.5,
 		"xtc_threshold":0.1,"dry_multiplier":0.8,"dry_base":1.75,"dry_allowed_length":2,"dry_penalty_last_n":-1,"mirostat":2,
 		"dynatemp_range":0.3,"dynatemp_exponent":1,"temperature":0.8`)
 }
