@@ -7,7 +7,7 @@ import context as shared
 
 SOURCE = shared.ROOT / "bindings/go"
 NESTED = SOURCE / "purego"  # a module of its own
-SHIPPED = (".go", ".mod", ".sum", ".c", ".h", ".html")
+SHIPPED = (".go", ".mod", ".sum", ".c", ".h", ".html", ".css", ".mjs", ".svg")
 
 
 SITE = "https://quire.dev"

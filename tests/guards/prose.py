@@ -7,7 +7,7 @@ import subprocess
 
 import guard
 
-SOURCES = (".h", ".c", ".cpp", ".cu", ".cuh", ".go", ".java", ".cs", ".i")
+SOURCES = (".h", ".c", ".cpp", ".cu", ".cuh", ".go", ".java", ".cs", ".i", ".mjs")
 GENERATED = ("bindings/go/internal/native/", "bindings/go/generated_", "capi/include/quire_dynamic.h")
 FOLDERS = ("core/", "kernels/", "capi/", "bindings/", "tests/")
 

@@ -21,7 +21,7 @@ MAX_WIDE_TYPES = 12
 MAX_TREE_BYTES = 45 << 20
 MAX_FILE_BYTES = 2 << 20
 LARGE_FILES = {"packaging/model/story-15m-exl2-4.0bpw/output.safetensors"}
-SOURCES = (".h", ".c", ".cpp", ".cu", ".cuh", ".py", ".sh", ".go", ".java", ".cs", ".i")
+SOURCES = (".h", ".c", ".cpp", ".cu", ".cuh", ".py", ".sh", ".go", ".java", ".cs", ".i", ".mjs", ".css", ".html")
 GENERATED = ("bindings/go/internal/native/", "bindings/go/generated_", "capi/include/quire_dynamic.h")
 
 MAX_PARAMETERS = 6
