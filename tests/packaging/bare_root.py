@@ -166,7 +166,7 @@ class RpmRoot(Root):
 
     def __init__(self, folder):
         super().__init__(folder)
-        for name in ("include", "share/doc", "share/man/man1", "lib/systemd/system",
+        for name in ("include", "share/doc", "share/man/man1", "share/man/man3", "lib/systemd/system",
                      "share/bash-completion/completions", "share/zsh/site-functions", "share/fish/vendor_completions.d"):  # owned by the system's own package
             (folder / "usr" / name).mkdir(parents=True, exist_ok=True)
         (folder / "etc/ld.so.conf").write_text("/usr/lib64\n/lib/x86_64-linux-gnu\n/usr/lib/x86_64-linux-gnu\n",

@@ -34,7 +34,8 @@ func jobAt(t *testing.T, ctx context.Context, stage int) (*quire.Cache, *quire.J
 		must(holder.Next(background))
 		t.Cleanup(func() { holder.Close() })
 	case stage == inPrompt:
-		request.Tokens, request.MaxNewTokens, request.ProgressEvents = make([]int32, 1900), 100, true
+		request.Prompt, request.Tokens = "", make([]int32, 1900)
+		request.MaxNewTokens, request.ProgressEvents = 100, true
 	case stage >= lastEvent:
 		request.MaxNewTokens = 3
 	}

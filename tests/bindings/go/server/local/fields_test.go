@@ -240,10 +240,10 @@ func TestConstraintsOfOtherServersHold(t *testing.T) {
 		}
 	}
 	for more, param := range map[string]string{
-		`"structured_outputs":{"regex":"("}`:          "structured_outputs.regex",
-		`"guided_json":{"$ref":"http://a"}`:           "guided_json",
+		`"structured_outputs":{"regex":"("}`:            "structured_outputs.regex",
+		`"guided_json":{"$ref":"http://a"}`:             "guided_json",
 		`"structured_outputs":{"grammar":"root ::= ("}`: "structured_outputs.grammar",
-		`"response_format":{"type":"xml"}`:            "response_format",
+		`"response_format":{"type":"xml"}`:              "response_format",
 	} {
 		if got, _ := f.refused("/v1/completions", `{"model":"story","prompt":"a",`+more+`}`, http.StatusBadRequest); got != param {
 			t.Errorf("%s: %q", more, got)
