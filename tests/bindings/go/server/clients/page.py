@@ -61,5 +61,5 @@ def drive(context, url):
 
 command = [server, "--model", f"story={model}", "--listen", "127.0.0.1:0"]
 with chromium() as browser, serving(command, address_in) as address:
-    drive(browser.new_context(viewport={"width": 760, "height": 460}), address)
+    drive(browser.new_context(viewport={"width": 900, "height": 460}), address)
 print("page passed")
