@@ -8,9 +8,9 @@ constexpr std::string_view kPlain = "\x1b[0m";
 
 }  // namespace
 
-void Answer::see(quire_event* event) {
-  const std::string raw = text_of_event(quire_event_text, event);
-  const std::string text = text_of_event(quire_event_response_text, event);
+void Answer::see(const Event& event) {
+  const std::string raw = text_of(quire_event_text, event);
+  const std::string text = text_of(quire_event_response_text, event);
   raw_ += raw;
   switch (call(quire_event_response_kind, event)) {
     case QUIRE_RESPONSE_TEXT:
@@ -24,7 +24,7 @@ void Answer::see(quire_event* event) {
       calls_.back().arguments += text;
       return;
     case QUIRE_RESPONSE_CALL_END:
-      calls_.back().id = text_of_event(quire_event_call_id, event);
+      calls_.back().id = text_of(quire_event_call_id, event);
       return show_call();
     default:
       // White space at the ends of an answer.
@@ -53,10 +53,9 @@ void Answer::show_reasoning(const std::string& text) {
   in_line_ = text.back() != '\n';
 }
 
-void Answer::begin_call(quire_event* event) {
+void Answer::begin_call(const Event& event) {
   show_call();  // a call without an end
-  calls_.push_back(
-      {text_of_event(quire_event_call_id, event), text_of_event(quire_event_call_name, event), ""});
+  calls_.push_back({text_of(quire_event_call_id, event), text_of(quire_event_call_name, event), ""});
   in_call_ = true;
 }
 

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "capi/cli/library.h"
+#include <quire/quire.hpp>
+
 #include "capi/cli/terminal.h"
 
 namespace quire::cli {
@@ -15,7 +16,7 @@ class Answer {
  public:
   explicit Answer(bool dims) : dims_(dims) {}
 
-  void see(quire_event* event);
+  void see(const Event& event);
   // Ends the display after the last event.
   void end();
   // Returns the message in the format of OpenAI. Plain text is kept byte for byte, so that the next prompt
@@ -31,7 +32,7 @@ class Answer {
 
   void show(const std::string& text);
   void show_reasoning(const std::string& text);
-  void begin_call(quire_event* event);
+  void begin_call(const Event& event);
   void show_call();
   void begin_line();
   void undim();

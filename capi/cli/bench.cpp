@@ -136,7 +136,7 @@ class Bench {
       limits.read_bytes_per_second =
           call(quire_runtime_measure_read_rate, runtime_.get(), *device_idx, limits.step_bytes);
       limits.ops_per_second = call(quire_runtime_measure_op_rate, runtime_.get(), *device_idx);
-    } catch (const LibraryError& error) {
+    } catch (const Error& error) {
       if (error.code() != QUIRE_ERROR_UNSUPPORTED) throw;
     }
     return limits;
@@ -144,7 +144,7 @@ class Bench {
 
  private:
   Cache open_cache(int32_t batch_size) {
-    const EngineOptions options(call(quire_cache_options_create));
+    const CacheOptions options(call(quire_cache_options_create));
     const int64_t longest = std::max<int64_t>(options_.prompt_tokens + 1, options_.new_tokens + 8);
     const int64_t rounded = (longest + 255) / 256 * 256;
     call(quire_cache_options_set_page_tokens, options.get(), 256);
@@ -163,10 +163,10 @@ class Bench {
     JobBatch batch(runtime_.get(), cache);
     for (int32_t idx = 0; idx < batch_size; ++idx) {
       const std::vector<int32_t> prompt = prompts_.make(prompt_tokens);
-      call(quire_job_request_set_prompt_tokens, request.get(), prompt.data(), prompt.size());
+      call(quire_job_request_set_prompt_tokens, request.get(), prompt);
       batch.submit(request.get());
     }
-    batch.run(interrupt_, [](size_t, quire_event*, const std::string&) {});
+    batch.run(interrupt_, [](size_t, const Event&, const std::string&) {});
     if (interrupt_.requested()) throw Failure(interrupt_.exit_code(), "interrupted");
     for (const JobOutcome& outcome : batch.outcomes()) {
       if (!outcome.finish.error.empty()) throw Failure(kExitFailed, "bench: " + outcome.finish.error);

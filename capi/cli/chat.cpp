@@ -44,7 +44,7 @@ A line that ends in \ continues on the next line, and so does text between """ a
 Cache open_cache(quire_model* model, const GenerateOptions& options) {
   const int64_t most = call(quire_model_max_context, model);
   const int64_t context = options.context.value_or(std::min(most, kDefaultContext));
-  const EngineOptions cache_options(call(quire_cache_options_create));
+  const CacheOptions cache_options(call(quire_cache_options_create));
   call(quire_cache_options_set_max_tokens, cache_options.get(), context);
   call(quire_cache_options_set_max_seq_len, cache_options.get(), context);
   call(quire_cache_options_set_max_batch_size, cache_options.get(), 1);
@@ -83,12 +83,12 @@ class Chat {
     if (!options.tools_file.empty()) read_tools(options.tools_file);
     if (!options.template_file.empty()) {
       const std::string source = read_input(options.template_file, interrupt_);
-      template_ = ChatTemplate(call(quire_chat_template_create, source.data(), source.size()));
+      template_ = ChatTemplate(call(quire_chat_template_create, source));
     }
     if (!options.generate.schema_file.empty()) schema_ = read_input(options.generate.schema_file, interrupt_);
     if (options.tool_choice.empty() && !schema_.empty()) {
-      constraint_ = Constraint(call(quire_constraint_create, loaded_.model.get(),
-                                    int32_t{QUIRE_CONSTRAINT_JSON_SCHEMA}, schema_.data(), schema_.size()));
+      constraint_ = Constraint(
+          call(quire_constraint_create, loaded_.model.get(), int32_t{QUIRE_CONSTRAINT_JSON_SCHEMA}, schema_));
     }
   }
 
@@ -115,7 +115,7 @@ class Chat {
       if (message[0] == '/') return obey(message);
       conversation_.ask(message);
       answer();
-    } catch (const LibraryError& error) {
+    } catch (const Error& error) {
       complain(error.what());
     } catch (const Failure& failure) {
       if (failure.exit_code() == kExitReaderGone) throw;
@@ -161,12 +161,11 @@ class Chat {
     Request request(call(quire_job_request_create));
     const std::string messages =
         conversation_.messages().dump(-1, ' ', false, Json::error_handler_t::replace);
-    call(quire_job_request_add_messages, request.get(), messages.data(), messages.size());
+    call(quire_job_request_add_messages, request.get(), messages);
     const std::string tools = conversation_.tools().dump();
-    call(quire_job_request_set_tools, request.get(), tools.data(), tools.size());
+    call(quire_job_request_set_tools, request.get(), tools);
     call(quire_job_request_set_chat_template, request.get(), template_.get());
-    call(quire_job_request_set_response_dialect, request.get(), options_.dialect.data(),
-         options_.dialect.size());
+    call(quire_job_request_set_response_dialect, request.get(), options_.dialect);
     const Constraint rules = constraint_of_rules();
     call(quire_job_request_set_constraint, request.get(), rules ? rules.get() : constraint_.get());
     set_recommended_sampling(request.get(), loaded_.model.get());
@@ -195,7 +194,7 @@ class Chat {
           {"json_schema", {{"name", "answer"}, {"schema", Json::parse(schema_, nullptr, false)}}}};
     }
     const std::string text = rules.dump(-1, ' ', false, Json::error_handler_t::replace);
-    return Constraint(call(quire_response_constraint_create, loaded_.model.get(), text.data(), text.size()));
+    return Constraint(call(quire_response_constraint_create, loaded_.model.get(), text));
   }
 
   void answer() {
@@ -204,7 +203,7 @@ class Chat {
       JobBatch batch(loaded_.runtime.get(), loaded_.cache.get());
       const Request request = request_of_conversation();
       batch.submit(request.get());
-      batch.run(interrupt_, [&](size_t, quire_event* event, const std::string&) { shown.see(event); });
+      batch.run(interrupt_, [&](size_t, const Event& event, const std::string&) { shown.see(event); });
       shown.end();
       last_ = batch.outcomes().front();
     } catch (...) {

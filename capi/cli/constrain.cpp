@@ -50,8 +50,7 @@ int constrain(const ConstrainOptions& options, Interrupt& interrupt) {
   const Source source = source_of(options);
   const Runtime runtime = open_runtime(options.model);
   const Model model = load_model(runtime.get(), options.model, QUIRE_MODEL_SCOPE_TOKENIZER, interrupt);
-  const Constraint constraint(
-      call(quire_constraint_create, model.get(), source.kind, source.text.data(), source.text.size()));
+  const Constraint constraint(call(quire_constraint_create, model.get(), source.kind, source.text));
   LineReader reader(interrupt);
   std::string line;
   for (size_t number = 1; reader.next(line); ++number) {

@@ -27,7 +27,7 @@ constexpr int kMaxJobsAtOnce = 64;
 Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prompt_tokens) {
   const int64_t longest = options.context.value_or(std::min(
       call(quire_model_max_context, model), static_cast<int64_t>(prompt_tokens) + options.max_new_tokens));
-  const EngineOptions cache_options(call(quire_cache_options_create));
+  const CacheOptions cache_options(call(quire_cache_options_create));
   const int32_t jobs_at_once = std::min(options.num_jobs, kMaxJobsAtOnce);
   const int32_t sequences = options.negative_prompt ? 2 * jobs_at_once : jobs_at_once;
   const int64_t page_tokens = 256;
@@ -39,8 +39,7 @@ Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prom
   if (options.min_cache_tokens)
     call(quire_cache_options_set_min_tokens, cache_options.get(), *options.min_cache_tokens);
   if (!options.prefix_directory.empty())
-    call(quire_cache_options_set_prefix_directory, cache_options.get(), options.prefix_directory.data(),
-         options.prefix_directory.size());
+    call(quire_cache_options_set_prefix_directory, cache_options.get(), options.prefix_directory);
   if (options.context) call(quire_cache_options_set_max_seq_len, cache_options.get(), *options.context);
   return Cache(call(quire_cache_create, model, cache_options.get()));
 }
@@ -170,8 +169,7 @@ int report_failures(const JobBatch& batch) {
 Constraint open_constraint(quire_model* model, const GenerateOptions& options, const Interrupt& interrupt) {
   if (options.schema_file.empty()) return {};
   const std::string schema = read_input(options.schema_file, interrupt);
-  return Constraint(call(quire_constraint_create, model, int32_t{QUIRE_CONSTRAINT_JSON_SCHEMA}, schema.data(),
-                         schema.size()));
+  return Constraint(call(quire_constraint_create, model, int32_t{QUIRE_CONSTRAINT_JSON_SCHEMA}, schema));
 }
 
 int generate(const GenerateOptions& options, Interrupt& interrupt) {
@@ -194,7 +192,7 @@ int generate(const GenerateOptions& options, Interrupt& interrupt) {
     batch.submit(request.get());
   }
   TextWriter writer(options, batch, first_seed);
-  batch.run(interrupt, [&](size_t, quire_event*, const std::string& piece) { writer.on_event(piece); });
+  batch.run(interrupt, [&](size_t, const Event&, const std::string& piece) { writer.on_event(piece); });
   writer.finish();
   if (options.model.json) print_result_json(options, batch, first_seed);
   if (!options.quiet) note_speed(options, batch);

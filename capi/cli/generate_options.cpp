@@ -131,7 +131,7 @@ template <typename Setter, typename... Args>
 void set(const char* flag, Setter* setter, quire_job_request* request, Args... args) {
   try {
     call(setter, request, args...);
-  } catch (const LibraryError& error) {
+  } catch (const Error& error) {
     throw Failure(error.code() == QUIRE_ERROR_INVALID_ARGUMENT ? kExitUsage : kExitFailed,
                   std::string(flag) + ": " + error.what());
   }
@@ -161,10 +161,9 @@ void set_stops(quire_job_request* request, const GenerateOptions& options) {
   set("--max-new-tokens", quire_job_request_set_max_new_tokens, request, options.max_new_tokens);
   set_if_given("--min-new-tokens", quire_job_request_set_min_new_tokens, request, options.min_new_tokens);
   for (const std::string& text : options.stop_texts) {
-    set("--stop", quire_job_request_add_stop_text, request, text.data(), text.size());
+    set("--stop", quire_job_request_add_stop_text, request, text);
   }
-  set("--stop-token", quire_job_request_set_stop_tokens, request, options.stop_tokens.data(),
-      options.stop_tokens.size());
+  set("--stop-token", quire_job_request_set_stop_tokens, request, options.stop_tokens);
   call(quire_job_request_set_ignore_eos, request, int32_t{options.ignore_eos});
 }
 
@@ -186,8 +185,7 @@ void set_sampling(quire_job_request* request, const GenerateOptions& options) {
   set_if_given("--top-p", quire_job_request_set_top_p, request, options.top_p);
   set_if_given("--min-p", quire_job_request_set_min_p, request, options.min_p);
   set_penalties(request, options);
-  set("--ban-token", quire_job_request_set_banned_tokens, request, options.banned_tokens.data(),
-      options.banned_tokens.size());
+  set("--ban-token", quire_job_request_set_banned_tokens, request, options.banned_tokens);
   for (const std::string& text : options.logit_biases) add_logit_bias(request, text);
   call(quire_job_request_set_log_probs, request, int32_t{options.log_probs});
 }
@@ -216,7 +214,7 @@ void add_settings(CLI::App& app, GenerateOptions& options) {
 void set_recommended_sampling(quire_job_request* request, quire_model* model) {
   try {
     call(quire_job_request_set_sampling_of_model, request, model);
-  } catch (const LibraryError& error) {
+  } catch (const Error& error) {
     if (error.code() != QUIRE_ERROR_NOT_FOUND) throw;
   }
 }
@@ -230,15 +228,14 @@ void apply_settings(quire_job_request* request, const GenerateOptions& options) 
 void set_guidance(quire_job_request* request, const GenerateOptions& options,
                   const std::vector<int32_t>& negative_prompt) {
   if (options.negative_prompt) {
-    set("--negative-prompt", quire_job_request_set_negative_prompt_tokens, request, negative_prompt.data(),
-        negative_prompt.size());
+    set("--negative-prompt", quire_job_request_set_negative_prompt_tokens, request, negative_prompt);
   }
   set_if_given("--guidance-scale", quire_job_request_set_guidance_scale, request, options.guidance_scale);
 }
 
 Request make_request(quire_model* model, const GenerateOptions& options, const std::vector<int32_t>& prompt) {
   Request request(call(quire_job_request_create));
-  call(quire_job_request_set_prompt_tokens, request.get(), prompt.data(), prompt.size());
+  call(quire_job_request_set_prompt_tokens, request.get(), prompt);
   call(quire_job_request_set_progress_events, request.get(), 1);
   set_recommended_sampling(request.get(), model);
   apply_settings(request.get(), options);

@@ -56,7 +56,7 @@ std::vector<Tensor> read_tensors(quire_model* model) {
   for (int32_t idx = 0; idx < num_tensors; ++idx) {
     tensors.push_back({.name = text_of(quire_model_tensor_name, model, idx),
                        .format = text_of(quire_model_tensor_format, model, idx),
-                       .shape = elements_of<int64_t>(quire_model_tensor_shape, model, idx),
+                       .shape = values_of<int64_t>(quire_model_tensor_shape, model, idx),
                        .bytes = call(quire_model_tensor_bytes, model, idx),
                        .layer = call(quire_model_tensor_layer, model, idx)});
   }
@@ -79,7 +79,7 @@ std::map<int32_t, LayerSize> sum_layers(const std::vector<Tensor>& tensors) {
 Memory plan_memory(quire_model* model, const InspectOptions& options) {
   Memory memory;
   memory.context = options.context > 0 ? options.context : call(quire_model_max_context, model);
-  const EngineOptions cache(call(quire_cache_options_create));
+  const CacheOptions cache(call(quire_cache_options_create));
   call(quire_cache_options_set_max_seq_len, cache.get(), memory.context);
   call(quire_cache_options_set_max_tokens, cache.get(), memory.context * options.batch);
   call(quire_cache_options_set_max_batch_size, cache.get(), options.batch);
@@ -115,9 +115,9 @@ Json to_json(int32_t layer_idx, const LayerSize& layer) {
 // none.
 void add_chat_template(const std::string& path, Json& json) {
   try {
-    const ChatTemplate chat(call(quire_chat_template_open, path.data(), path.size()));
+    const ChatTemplate chat(call(quire_chat_template_open, path));
     json["chat_template"] = text_of(quire_chat_template_hash, chat.get());
-  } catch (const LibraryError& error) {
+  } catch (const Error& error) {
     if (error.code() != QUIRE_ERROR_NOT_FOUND) json["chat_template_error"] = error.what();
   }
 }

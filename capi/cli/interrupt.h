@@ -5,7 +5,7 @@
 #include <mutex>
 #include <thread>
 
-#include "capi/cli/library.h"
+#include <quire/quire.hpp>
 
 namespace quire::cli {
 

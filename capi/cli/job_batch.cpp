@@ -59,7 +59,7 @@ void JobBatch::run(Interrupt& interrupt, const Watcher& watcher) {
       cancel = nullptr;  // now only wait for the jobs to end
     }
     std::vector<Event> events(taken.begin(), taken.begin() + std::max<int64_t>(count, 0));
-    for (const Event& event : events) take(event.get(), watcher);
+    for (const Event& event : events) take(event, watcher);
   }
   seconds_ = elapsed();
 }
@@ -76,13 +76,13 @@ void JobBatch::note_tokens(JobOutcome& outcome, const std::vector<int32_t>& toke
   tokens_when_all_started_ = num_new_tokens_;
 }
 
-void JobBatch::take(quire_event* event, const Watcher& watcher) {
+void JobBatch::take(const Event& event, const Watcher& watcher) {
   const size_t job_idx = call(quire_event_user_data, event);
   JobOutcome& outcome = outcomes_.at(job_idx);
-  const std::string text = text_of_event(quire_event_text, event);
+  const std::string text = text_of(quire_event_text, event);
   outcome.text += text;
-  note_tokens(outcome, elements_of<int32_t>(quire_event_tokens, event));
-  const std::vector<float> log_probs = elements_of<float>(quire_event_log_probs, event);
+  note_tokens(outcome, values_of<int32_t>(quire_event_tokens, event));
+  const std::vector<float> log_probs = values_of<float>(quire_event_log_probs, event);
   outcome.log_probs.insert(outcome.log_probs.end(), log_probs.begin(), log_probs.end());
   const int32_t type = call(quire_event_type, event);
   if (type == QUIRE_EVENT_PROGRESS) {
@@ -95,7 +95,7 @@ void JobBatch::take(quire_event* event, const Watcher& watcher) {
     outcome.finish.error_code = call(quire_event_error_code, event);
     if (type == QUIRE_EVENT_ERROR) {
       outcome.finish.reason = QUIRE_FINISH_ERROR;
-      outcome.finish.error = text_of_event(quire_event_error_message, event);
+      outcome.finish.error = text_of(quire_event_error_message, event);
     }
     read_result(outcome, event);
     ++num_over_;
@@ -103,9 +103,9 @@ void JobBatch::take(quire_event* event, const Watcher& watcher) {
   watcher(job_idx, event, text);
 }
 
-void JobBatch::read_result(JobOutcome& outcome, quire_event* event) {
+void JobBatch::read_result(JobOutcome& outcome, const Event& event) {
   outcome.finish.stop_token = call(quire_event_stop_token, event);
-  outcome.finish.stop_text = text_of_event(quire_event_stop_text, event);
+  outcome.finish.stop_text = text_of(quire_event_stop_text, event);
   outcome.usage.prompt_tokens = call(quire_event_prompt_tokens, event);
   outcome.usage.cached_tokens = call(quire_event_cached_tokens, event);
   outcome.usage.new_tokens = call(quire_event_new_tokens, event);

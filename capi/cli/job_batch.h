@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
+#include <quire/quire.hpp>
+
 #include "capi/cli/interrupt.h"
-#include "capi/cli/library.h"
 
 namespace quire::cli {
 
@@ -46,7 +47,7 @@ std::string finish_reason_name(int32_t reason);
 class JobBatch {
  public:
   // Receives each event: the job's index, the event, and its text.
-  using Watcher = std::function<void(size_t job_idx, quire_event* event, const std::string& text)>;
+  using Watcher = std::function<void(size_t job_idx, const Event& event, const std::string& text)>;
 
   JobBatch(quire_runtime* runtime, quire_cache* cache);
 
@@ -67,9 +68,9 @@ class JobBatch {
   int64_t tokens_when_all_started() const { return tokens_when_all_started_; }
 
  private:
-  void take(quire_event* event, const Watcher& watcher);
+  void take(const Event& event, const Watcher& watcher);
   void note_tokens(JobOutcome& outcome, const std::vector<int32_t>& tokens);
-  static void read_result(JobOutcome& outcome, quire_event* event);
+  static void read_result(JobOutcome& outcome, const Event& event);
   double elapsed() const;
 
   quire_cache* cache_;

@@ -38,7 +38,7 @@ int fail(int exit_code, const std::string& message) {
   return exit_code;
 }
 
-int fail_in_library(const LibraryError& error, const Interrupt& interrupt) {
+int fail_in_library(const Error& error, const Interrupt& interrupt) {
   if (error.code() == QUIRE_ERROR_CANCELLED && interrupt.requested()) {
     return fail(interrupt.exit_code(), "interrupted");
   }
@@ -51,7 +51,7 @@ int run(const Command& command) {
     return command.run(interrupt);
   } catch (const Failure& failure) {
     return fail(failure.exit_code(), failure.what());
-  } catch (const LibraryError& error) {
+  } catch (const Error& error) {
     return fail_in_library(error, interrupt);
   } catch (const std::bad_alloc&) {
     return fail(kExitFailed, "out of memory");
@@ -100,11 +100,7 @@ int parse_and_run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that closed the pipe becomes a write error
   try {
-    quire::cli::throw_if([] {
-      quire_error* error = nullptr;
-      quire_abi_check(QUIRE_ABI_MAJOR, QUIRE_ABI_MINOR, &error);
-      return error;
-    }());
+    quire::call(quire_abi_check, QUIRE_ABI_MAJOR, QUIRE_ABI_MINOR);
     return quire::cli::parse_and_run(argc, argv);
   } catch (const std::exception& error) {
     return quire::cli::fail(quire::cli::kExitFailed, error.what());

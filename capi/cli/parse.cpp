@@ -25,7 +25,7 @@ struct ParseOptions {
 std::string dialect_of(const ParseOptions& options, Interrupt& interrupt) {
   if (options.dialect != "auto") return options.dialect;
   const std::string& path = options.model.path;
-  const ChatTemplate chat(call(quire_chat_template_open, path.data(), path.size()));
+  const ChatTemplate chat(call(quire_chat_template_open, path));
   std::string name = text_of(quire_response_detect, chat.get(), static_cast<quire_model*>(nullptr));
   if (name != "plain") return name;
   const Runtime runtime = open_runtime(options.model);
@@ -36,11 +36,11 @@ std::string dialect_of(const ParseOptions& options, Interrupt& interrupt) {
 void set_up(quire_response_parser* parser, const ParseOptions& options, const Interrupt& interrupt) {
   if (!options.tools_path.empty()) {
     const std::string tools = read_input(options.tools_path, interrupt);
-    call(quire_response_parser_set_tools, parser, tools.data(), tools.size());
+    call(quire_response_parser_set_tools, parser, tools);
   }
   if (!options.prompt_path.empty()) {
     const std::string prompt = read_input(options.prompt_path, interrupt);
-    call(quire_response_parser_set_prompt, parser, prompt.data(), prompt.size());
+    call(quire_response_parser_set_prompt, parser, prompt);
   }
   if (options.reasoning_open) call(quire_response_parser_set_reasoning, parser, QUIRE_REASONING_OPEN);
   if (options.reasoning_off) call(quire_response_parser_set_reasoning, parser, QUIRE_REASONING_OFF);
@@ -97,13 +97,13 @@ std::string_view read_piece(std::array<char, 1 << 16>& buffer, const Interrupt& 
 
 int parse(const ParseOptions& options, Interrupt& interrupt) {
   const std::string name = dialect_of(options, interrupt);
-  const ResponseParser parser(call(quire_response_parser_create, name.data(), name.size()));
+  const ResponseParser parser(call(quire_response_parser_create, name));
   set_up(parser.get(), options, interrupt);
   std::array<char, 1 << 16> buffer{};
   for (;;) {
     const std::string_view piece = read_piece(buffer, interrupt);
     if (piece.empty()) break;
-    call(quire_response_parser_feed, parser.get(), piece.data(), piece.size());
+    call(quire_response_parser_feed, parser.get(), piece);
     print_events(parser.get(), options.raw);
   }
   call(quire_response_parser_finish, parser.get());

@@ -63,7 +63,7 @@ void add_plan_to(Json& json, quire_plan* plan) {
 Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
   const std::string path = resolve_model_path(options.model);
   const ModelOptions model = choose_model(options.model, path);
-  const EngineOptions cache(call(quire_cache_options_create));
+  const CacheOptions cache(call(quire_cache_options_create));
   call(quire_cache_options_set_max_seq_len, cache.get(), options.context);
   call(quire_cache_options_set_max_tokens, cache.get(), options.context * options.batch);
   call(quire_cache_options_set_max_batch_size, cache.get(), options.batch);
@@ -132,7 +132,7 @@ int plan(const PlanOptions& options, Interrupt& /*interrupt*/) {
   Json json;
   try {
     json = plan_of(runtime.get(), options);
-  } catch (const LibraryError& error) {
+  } catch (const Error& error) {
     if (error.code() != QUIRE_ERROR_INVALID_ARGUMENT) throw Failure(kExitNoModel, error.what());
     throw;
   }

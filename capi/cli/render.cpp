@@ -23,24 +23,24 @@ struct RenderOptions {
 
 ChatTemplate open_template(const RenderOptions& options, const Interrupt& interrupt) {
   if (options.template_path.empty()) {
-    return ChatTemplate(call(quire_chat_template_open, options.model.path.data(), options.model.path.size()));
+    return ChatTemplate(call(quire_chat_template_open, options.model.path));
   }
   const std::string source = read_input(options.template_path, interrupt);
-  return ChatTemplate(call(quire_chat_template_create, source.data(), source.size()));
+  return ChatTemplate(call(quire_chat_template_create, source));
 }
 
 void set_up(quire_chat_template* chat, const RenderOptions& options) {
   const auto set_token = [&](int32_t kind, const std::optional<std::string>& text) {
-    if (text) call(quire_chat_template_set_token, chat, kind, text->data(), text->size());
+    if (text) call(quire_chat_template_set_token, chat, kind, *text);
   };
   set_token(QUIRE_TOKEN_BOS, options.bos);
   set_token(QUIRE_TOKEN_EOS, options.eos);
   call(quire_chat_template_set_adapts_history, chat, options.as_given ? 0 : 1);
-  call(quire_chat_template_choose, chat, options.name.data(), options.name.size());
+  call(quire_chat_template_choose, chat, options.name);
   if (!options.now) return;
   try {
-    call(quire_chat_template_set_now, chat, options.now->data(), options.now->size());
-  } catch (const LibraryError&) {
+    call(quire_chat_template_set_now, chat, *options.now);
+  } catch (const Error&) {
     throw Failure(kExitUsage, "--now: not a time such as 2025-07-26 or 2025-07-26T14:05:09");
   }
 }
@@ -49,13 +49,12 @@ void print_tokens(quire_chat_template* chat, const RenderOptions& options, const
                   Interrupt& interrupt) {
   const Runtime runtime = open_runtime(options.model);
   const Model model = load_model(runtime.get(), options.model, QUIRE_MODEL_SCOPE_TOKENIZER, interrupt);
-  print_json(elements_of<int32_t>(quire_chat_template_tokens, chat, model.get(), input.data(), input.size()));
+  print_json(values_of<int32_t>(quire_chat_template_tokens, chat, model.get(), input));
 }
 
 // Reports on standard error what was changed in the conversation.
 void note_changes(quire_chat_template* chat, const std::string& input) {
-  const Json changes =
-      Json::parse(text_of(quire_chat_template_changes, chat, input.data(), input.size()), nullptr, false);
+  const Json changes = Json::parse(text_of(quire_chat_template_changes, chat, input), nullptr, false);
   for (const Json& change : changes) {
     note("quire: changed for the template: " + change.value("field", "") + ": " + change.value("change", ""));
   }
@@ -68,7 +67,7 @@ int render(const RenderOptions& options, Interrupt& interrupt) {
   if (options.tokens) {
     print_tokens(chat.get(), options, input, interrupt);
   } else {
-    print(text_of(quire_chat_template_render, chat.get(), input.data(), input.size()));
+    print(text_of(quire_chat_template_render, chat.get(), input));
   }
   note_changes(chat.get(), input);
   return kExitOk;
@@ -83,7 +82,7 @@ int checked_render(const RenderOptions& options, Interrupt& interrupt) {
   }
   try {
     return render(options, interrupt);
-  } catch (const LibraryError& error) {  // an error raised by the template is no fault of the command line
+  } catch (const Error& error) {  // an error raised by the template is no fault of the command line
     throw Failure(kExitFailed, error.what());
   }
 }

@@ -69,7 +69,7 @@ int64_t choose_window(const ScoreOptions& options, quire_model* model, size_t nu
 }
 
 Cache open_cache(quire_model* model, int64_t window, const std::string& kv_format) {
-  const EngineOptions options(call(quire_cache_options_create));
+  const CacheOptions options(call(quire_cache_options_create));
   constexpr int64_t kPageTokens = 256;
   const int64_t window_pages = (window + kPageTokens - 1) / kPageTokens;
   const int64_t windows_at_once = std::max<int64_t>(1, kTokensAtOnce / window);

@@ -38,7 +38,7 @@ void show_load(void* user_data, int64_t done_bytes, int64_t total_bytes) {
                      format_bytes(static_cast<double>(total_bytes)));
 }
 
-bool is_load_failure(const LibraryError& error) {
+bool is_load_failure(const Error& error) {
   return error.code() != QUIRE_ERROR_CANCELLED && error.code() != QUIRE_ERROR_INVALID_ARGUMENT;
 }
 
@@ -136,7 +136,7 @@ Runtime open_runtime(const ModelChoice& choice) {
   const RuntimeOptions options(call(quire_runtime_options_create));
   if (choice.num_threads != 0) call(quire_runtime_options_set_num_threads, options.get(), choice.num_threads);
   if (!choice.device.empty()) {
-    call(quire_runtime_options_set_device, options.get(), choice.device.data(), choice.device.size());
+    call(quire_runtime_options_set_device, options.get(), choice.device);
   }
   call(quire_runtime_options_set_log_sink, options.get(), show_log_line, nullptr);
   return Runtime(call(quire_runtime_create, options.get()));
@@ -144,11 +144,9 @@ Runtime open_runtime(const ModelChoice& choice) {
 
 ModelOptions choose_model(const ModelChoice& choice, const std::string& path) {
   ModelOptions options(call(quire_model_options_create));
-  call(quire_model_options_set_path, options.get(), path.data(), path.size());
-  if (!choice.split.empty())
-    call(quire_model_options_set_split, options.get(), choice.split.data(), choice.split.size());
-  if (!choice.reserve.empty())
-    call(quire_model_options_set_reserve, options.get(), choice.reserve.data(), choice.reserve.size());
+  call(quire_model_options_set_path, options.get(), path);
+  if (!choice.split.empty()) call(quire_model_options_set_split, options.get(), choice.split);
+  if (!choice.reserve.empty()) call(quire_model_options_set_reserve, options.get(), choice.reserve);
   if (choice.activation_dtype == "i8")
     call(quire_model_options_set_activation_dtype, options.get(), QUIRE_ACTIVATION_I8);
   if (choice.activation_dtype == "f8")
@@ -166,7 +164,7 @@ Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scop
   try {
     return Model(
         call(quire_model_load, runtime, options.get(), int64_t{QUIRE_WAIT_FOREVER}, interrupt.cancel()));
-  } catch (const LibraryError& error) {
+  } catch (const Error& error) {
     if (is_load_failure(error)) throw Failure(kExitNoModel, error.what());
     throw;
   }
@@ -175,7 +173,7 @@ Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scop
 int32_t tokenizer_size(quire_model* model) {
   try {
     return call(quire_model_tokenizer_size, model);
-  } catch (const LibraryError& error) {
+  } catch (const Error& error) {
     if (error.code() != QUIRE_ERROR_UNSUPPORTED) throw;
     return 0;
   }
@@ -183,8 +181,7 @@ int32_t tokenizer_size(quire_model* model) {
 
 std::vector<int32_t> encode(quire_model* model, const std::string& text, bool add_special,
                             bool parse_special) {
-  return elements_of<int32_t>(quire_model_encode, model, text.data(), text.size(), int32_t{add_special},
-                              int32_t{parse_special});
+  return values_of<int32_t>(quire_model_encode, model, text, int32_t{add_special}, int32_t{parse_special});
 }
 
 }  // namespace quire::cli

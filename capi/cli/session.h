@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <quire/quire.hpp>
 
 #include "capi/cli/interrupt.h"
-#include "capi/cli/library.h"
 
 namespace quire::cli {
 

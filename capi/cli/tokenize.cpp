@@ -66,9 +66,8 @@ int detokenize(const TokenizeOptions& options, Interrupt& interrupt) {
   const auto convert = [&](const std::string& line, const std::string& where) {
     const std::vector<int32_t> ids = parse_ids(line, where);
     try {
-      return Json(
-          text_of(quire_model_decode, model.get(), ids.data(), ids.size(), int32_t{options.no_special}));
-    } catch (const LibraryError& error) {
+      return Json(text_of(quire_model_decode, model.get(), ids, int32_t{options.no_special}));
+    } catch (const Error& error) {
       throw Failure(kExitFailed, where + ": " + error.what());
     }
   };

@@ -70,10 +70,7 @@ class WorkloadRun {
       if (interrupt.requested()) throw Failure(interrupt.exit_code(), "interrupted");
       while (handles_.size() < jobs_.size() && jobs_[handles_.size()].arrival_seconds <= elapsed())
         submit_next();
-      quire_event* taken = nullptr;
-      call(quire_queue_poll, queue_.get(), wait_ns(), nullptr, &taken);
-      const Event event(taken);
-      if (event != nullptr) take(event.get());
+      if (const Event event = next(queue_, wait_ns())) take(event);
     }
     return result(rate, limits);
   }
@@ -90,7 +87,7 @@ class WorkloadRun {
   void submit_next() {
     const size_t idx = handles_.size();
     const Request request(call(quire_job_request_create));
-    call(quire_job_request_set_prompt_tokens, request.get(), prompts_[idx].data(), prompts_[idx].size());
+    call(quire_job_request_set_prompt_tokens, request.get(), prompts_[idx]);
     call(quire_job_request_set_max_new_tokens, request.get(), jobs_[idx].new_tokens);
     call(quire_job_request_set_temperature, request.get(), 0.0);
     call(quire_job_request_set_ignore_eos, request.get(), 1);
@@ -100,9 +97,9 @@ class WorkloadRun {
     seen_[idx].submitted = std::min(elapsed(), jobs_[idx].arrival_seconds);
     handles_.emplace_back(call(quire_job_submit, cache_, request.get()));
   }
-  void take(quire_event* event) {
+  void take(const Event& event) {
     Seen& seen = seen_.at(call(quire_event_user_data, event));
-    const auto tokens = static_cast<int64_t>(elements_of<int32_t>(quire_event_tokens, event).size());
+    const auto tokens = static_cast<int64_t>(values_of<int32_t>(quire_event_tokens, event).size());
     if (tokens > 0) {
       const double now = elapsed();
       if (seen.first_token < 0)
@@ -114,7 +111,7 @@ class WorkloadRun {
     }
     const int32_t type = call(quire_event_type, event);
     if (type == QUIRE_EVENT_ERROR) {
-      throw Failure(kExitFailed, "bench: " + text_of_event(quire_event_error_message, event));
+      throw Failure(kExitFailed, "bench: " + text_of(quire_event_error_message, event));
     }
     if (type == QUIRE_EVENT_FINISHED) ++num_over_;
   }
@@ -148,7 +145,7 @@ class WorkloadRun {
 };
 
 Cache open_cache(quire_model* model, int32_t kv_format, const WorkloadOptions& options) {
-  const EngineOptions made(call(quire_cache_options_create));
+  const CacheOptions made(call(quire_cache_options_create));
   call(quire_cache_options_set_page_tokens, made.get(), 256);
   call(quire_cache_options_set_max_tokens, made.get(), int64_t{(options.cache_tokens + 255) / 256} * 256);
   call(quire_cache_options_set_max_batch_size, made.get(), options.max_batch);

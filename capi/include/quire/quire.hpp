@@ -97,9 +97,9 @@ inline void throw_if(quire_error* error) {
   const std::unique_ptr<quire_error, int32_t (*)(quire_error*)> owned(error, quire_error_free);
   size_t length = 0;
   const char* const message = quire_error_message(error, &length);
-  const std::string told = copied(message, length);
+  const std::string text = copied(message, length);
   const char* const parameter = quire_error_parameter(error, &length);
-  throw Error(quire_error_code(error), told, copied(parameter, length), quire_error_is_retryable(error) == 1);
+  throw Error(quire_error_code(error), text, copied(parameter, length), quire_error_is_retryable(error) == 1);
 }
 
 /** A buffer for values. */
