@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// bodyFields holds the names of the fields of a request, or of an object in it: those that the server obeys, and what becomes of the
-// others.
+// bodyFields holds the names of the fields of a request, or of an object in it: those that the server obeys, and what
+// becomes of the others.
 type bodyFields struct {
 	within string // path of the object with a dot at its end; "" for the body
 	obeyed map[string]bool
@@ -23,22 +23,7 @@ const passedOver = ""
 
 // newBodyFields takes the obeyed fields from a struct for the object.
 func newBodyFields(within string, body interface{}, others otherFields) *bodyFields {
-	out := &bodyFields{within, map[string]bool{}, others}
-	out.add(reflect.TypeOf(body))
-	return out
-}
-
-func (f *bodyFields) add(body reflect.Type) {
-	for i := 0; i < body.NumField(); i++ {
-		field := body.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		switch {
-		case field.Anonymous:
-			f.add(field.Type)
-		case name != "" && name != "-":
-			f.obeyed[name] = true
-		}
-	}
+	return &bodyFields{within, fieldNames(reflect.TypeOf(body)), others}
 }
 
 // check refuses the fields of a body that would be ignored. A field that is null or empty asks for nothing.
@@ -109,4 +94,27 @@ func renamed(err error, names map[string]string) error {
 		copied.Message = name + strings.TrimPrefix(copied.Message, failure.Param)
 	}
 	return &copied
+}
+
+// eachField visits the fields of a struct by their names in JSON, those of embedded structs first.
+func eachField(t reflect.Type, visit func(name string, field reflect.Type)) {
+	for _, embedded := range []bool{true, false} {
+		for i := 0; i < t.NumField(); i++ {
+			field := t.Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			switch {
+			case embedded && field.Anonymous && name == "":
+				eachField(field.Type, visit)
+			case !embedded && name != "" && name != "-":
+				visit(name, field.Type)
+			}
+		}
+	}
+}
+
+// fieldNames returns the names in JSON of all fields of a struct.
+func fieldNames(t reflect.Type) map[string]bool {
+	names := map[string]bool{}
+	eachField(t, func(name string, _ reflect.Type) { names[name] = true })
+	return names
 }

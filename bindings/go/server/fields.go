@@ -189,7 +189,10 @@ func RulesOfFields(path string) (FieldRules, bool) {
 	default:
 		return FieldRules{}, false
 	}
-	rules := FieldRules{Obeyed: fieldsOf(reflect.TypeOf(request)), PassedOver: append([]string{}, passedFields...)}
+	rules := FieldRules{PassedOver: append([]string{}, passedFields...)}
+	for name := range fieldNames(reflect.TypeOf(request)) {
+		rules.Obeyed = append(rules.Obeyed, name)
+	}
 	for _, field := range refusedFields {
 		if field.in&of != 0 {
 			rules.Refused = append(rules.Refused, field.name)
@@ -197,17 +200,4 @@ func RulesOfFields(path string) (FieldRules, bool) {
 	}
 	sort.Strings(rules.Obeyed)
 	return rules, true
-}
-
-// fieldsOf returns the JSON names of the fields of a struct and of those embedded in it.
-func fieldsOf(kind reflect.Type) (names []string) {
-	for i := 0; i < kind.NumField(); i++ {
-		field := kind.Field(i)
-		if field.Anonymous {
-			names = append(names, fieldsOf(field.Type)...)
-			continue
-		}
-		names = append(names, field.Tag.Get("json"))
-	}
-	return names
 }

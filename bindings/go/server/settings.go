@@ -2,9 +2,7 @@ package server
 
 import (
 	"encoding/json"
-	"reflect"
 	"strconv"
-	"strings"
 )
 
 // Settings of llama.cpp and of ollama that the requests of this server do not have. A value that changes nothing is
@@ -54,27 +52,4 @@ func equalNumbers(value json.RawMessage, other string) bool {
 	a, errA := strconv.ParseFloat(string(value), 64)
 	b, errB := strconv.ParseFloat(other, 64)
 	return errA == nil && errB == nil && a == b
-}
-
-// eachField visits the fields of a struct by their names in JSON, those of embedded structs first.
-func eachField(t reflect.Type, visit func(name string, field reflect.Type)) {
-	for _, embedded := range []bool{true, false} {
-		for i := 0; i < t.NumField(); i++ {
-			field := t.Field(i)
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			switch {
-			case embedded && field.Anonymous && name == "":
-				eachField(field.Type, visit)
-			case !embedded && name != "" && name != "-":
-				visit(name, field.Type)
-			}
-		}
-	}
-}
-
-// fieldNames returns the names in JSON of all fields of a struct.
-func fieldNames(t reflect.Type) map[string]bool {
-	names := map[string]bool{}
-	eachField(t, func(name string, _ reflect.Type) { names[name] = true })
-	return names
 }
