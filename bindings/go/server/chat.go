@@ -170,12 +170,18 @@ func maxNewTokens(first, second *int) (int, error) {
 	return *value, nil
 }
 
-func (s *Server) chatCompletions(c *call) error {
-	var request chatRequest
-	if err := c.readRequest(&request, chatForm); err != nil {
-		return err
+// readChat reads a conversation and the generation that it asks for.
+func (c *call) readChat() (*chatRequest, *Generation, error) {
+	request := &chatRequest{}
+	if err := c.readRequest(request, chatForm); err != nil {
+		return nil, nil, err
 	}
 	g, err := request.generation(c)
+	return request, g, err
+}
+
+func (s *Server) chatCompletions(c *call) error {
+	request, g, err := c.readChat()
 	if err != nil {
 		return err
 	}
@@ -199,7 +205,7 @@ func (s *Server) chatCompletions(c *call) error {
 		return err
 	}
 	defer closeAll(streams)
-	w := &chatAnswer{request: &request, prompt: prompt, streams: streams,
+	w := &chatAnswer{request: request, prompt: prompt, streams: streams,
 		head: chatHead{newID("chatcmpl-"), "chat.completion", time.Now().Unix(), request.Model, s.fingerprint(c)}}
 	if request.Stream {
 		w.head.Object = "chat.completion.chunk"

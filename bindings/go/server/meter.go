@@ -93,22 +93,21 @@ func (m *meteredModel) measure(ctx context.Context, input *Prompt, options *Sche
 
 // Tokenize waits until a long text may be tokenized.
 func (m *meteredModel) Tokenize(text string, addSpecial bool) ([]int32, error) {
-	leave, err := m.call.server.longTexts.enter(m.call.ctx, len(text))
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	return m.Model.Tokenize(text, addSpecial)
+	return m.inTurn(text, addSpecial, m.Model.Tokenize)
 }
 
-// TokenizeMarkup waits until a long text may be tokenized.
+// TokenizeMarkup waits like Tokenize.
 func (m *meteredModel) TokenizeMarkup(text string, addSpecial bool) ([]int32, error) {
+	return m.inTurn(text, addSpecial, m.Model.TokenizeMarkup)
+}
+
+func (m *meteredModel) inTurn(text string, addSpecial bool, tokenize func(string, bool) ([]int32, error)) ([]int32, error) {
 	leave, err := m.call.server.longTexts.enter(m.call.ctx, len(text))
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	return m.Model.TokenizeMarkup(text, addSpecial)
+	return tokenize(text, addSpecial)
 }
 
 // PromptTokens refuses a prompt that can never fit.

@@ -12,13 +12,7 @@ type ndjson struct {
 }
 
 func newNDJSON(w http.ResponseWriter) *ndjson {
-	header := w.Header()
-	header.Set("Content-Type", "application/x-ndjson")
-	header.Set("Cache-Control", "no-cache")
-	header.Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
-	flusher, _ := w.(http.Flusher)
-	return &ndjson{w, flusher}
+	return &ndjson{w, beginStream(w, "application/x-ndjson")}
 }
 
 func (n *ndjson) send(value interface{}) error {

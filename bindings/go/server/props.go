@@ -97,11 +97,7 @@ func (s *Server) isOnDisk(name string) bool {
 
 // applyTemplate answers with the prompt of a conversation.
 func (s *Server) applyTemplate(c *call) error {
-	var request chatRequest
-	if err := c.readRequest(&request, chatForm); err != nil {
-		return err
-	}
-	g, err := request.generation(c)
+	request, g, err := c.readChat()
 	if err != nil {
 		return err
 	}

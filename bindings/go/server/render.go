@@ -42,11 +42,7 @@ func (s *Server) renderCompletions(c *call) error {
 }
 
 func (s *Server) renderChat(c *call) error {
-	var request chatRequest
-	if err := c.readRequest(&request, chatForm); err != nil {
-		return err
-	}
-	g, err := request.generation(c)
+	request, g, err := c.readChat()
 	if err != nil {
 		return err
 	}

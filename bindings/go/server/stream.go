@@ -21,13 +21,18 @@ type sse struct {
 }
 
 func newSSE(w http.ResponseWriter) *sse {
+	return &sse{w: w, flusher: beginStream(w, "text/event-stream; charset=utf-8")}
+}
+
+// beginStream sends the headers of an answer that no proxy may keep or buffer.
+func beginStream(w http.ResponseWriter, contentType string) http.Flusher {
 	header := w.Header()
-	header.Set("Content-Type", "text/event-stream; charset=utf-8")
+	header.Set("Content-Type", contentType)
 	header.Set("Cache-Control", "no-cache")
 	header.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	flusher, _ := w.(http.Flusher)
-	return &sse{w: w, flusher: flusher}
+	return flusher
 }
 
 func (s *sse) send(event string, value interface{}) error {

@@ -34,20 +34,29 @@ func (m *model) Score(ctx context.Context, input server.Prompt, s server.Schedul
 	return out, err
 }
 
-// measure runs a job to its end and reads its result.
-func (m *model) measure(ctx context.Context, kind quire.JobKind, input *server.Prompt, s server.Scheduling,
-	read func(job *quire.Job) error) ([]int32, server.Usage, error) {
+// admittedTokens returns the tokens of a prompt that may be computed.
+func (m *model) admittedTokens(ctx context.Context, input *server.Prompt, s server.Scheduling) ([]int32, error) {
 	tokens, err := m.promptTokens(input)
 	if err != nil {
-		return nil, server.Usage{}, err
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil { // the client has left while the prompt was tokenized
-		return nil, server.Usage{}, err
+		return nil, err
 	}
 	if s.Admit != nil {
 		if err := s.Admit(len(tokens)); err != nil {
-			return nil, server.Usage{}, err
+			return nil, err
 		}
+	}
+	return tokens, nil
+}
+
+// measure runs a job to its end and reads its result.
+func (m *model) measure(ctx context.Context, kind quire.JobKind, input *server.Prompt, s server.Scheduling,
+	read func(job *quire.Job) error) ([]int32, server.Usage, error) {
+	tokens, err := m.admittedTokens(ctx, input, s)
+	if err != nil {
+		return nil, server.Usage{}, err
 	}
 	request := quire.Request{Kind: kind, Tokens: tokens}
 	schedule(&request, s)

@@ -19,17 +19,9 @@ const maxLogitBytes = 1 << 30
 // at each place.
 func (m *model) PromptLogProbs(ctx context.Context, g *server.Generation, top int) ([]server.TokenLogProb, server.Usage, error) {
 	prompt := promptOf(g)
-	tokens, err := m.promptTokens(&prompt)
+	tokens, err := m.admittedTokens(ctx, &prompt, g.Scheduling)
 	if err != nil {
 		return nil, server.Usage{}, err
-	}
-	if err := ctx.Err(); err != nil { // the client has left while the prompt was tokenized
-		return nil, server.Usage{}, err
-	}
-	if g.Admit != nil {
-		if err := g.Admit(len(tokens)); err != nil {
-			return nil, server.Usage{}, err
-		}
 	}
 	request := quire.Request{Kind: quire.KindScore, Tokens: tokens, RawLogits: top > 0}
 	schedule(&request, g.Scheduling)
