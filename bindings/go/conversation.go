@@ -163,7 +163,8 @@ func (c *Conversation) isConstrained() bool {
 	return false
 }
 
-// rules returns the rules of the constraint of the answer. The request decides where reasoning begins.
+// rules returns the JSON from which the constraint of the answer is compiled. It leaves out where reasoning begins, which
+// depends on the request.
 func (c *Conversation) rules(dialect, tools string) (string, error) {
 	rules := map[string]any{"dialect": dialect}
 	if c.requiresCall() && tools == "" {

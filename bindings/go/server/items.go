@@ -30,7 +30,7 @@ var (
 	textParts = []string{"input_text", "output_text", "text", "refusal"} // types of parts of a content
 )
 
-// Bytes that an item takes beside its text.
+// Estimated bytes of an item without its id and its text.
 const itemOverhead = 64
 
 func sizeOf(items []item) int64 {

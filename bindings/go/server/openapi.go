@@ -9,7 +9,7 @@ import (
 
 // The description of the interface, /openapi.json. The fields of requests come from the types that decode them.
 
-// operation is a request that the server answers. A part of the path in braces stands for a name.
+// operation is a request that the server answers. A part of its path in braces is any name, such as a model's.
 type operation struct {
 	method, path string
 	summary      string

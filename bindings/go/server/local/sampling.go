@@ -7,8 +7,8 @@ import (
 	"quire.dev/quire/server"
 )
 
-// fillSampling takes the settings of the client, otherwise those that the model's authors recommend,
-// otherwise the library's defaults (docs/sampling.md).
+// fillSampling takes each setting from the client. A setting that the client leaves out comes from the recommendation of
+// the model's authors; if there is none, the library's default is used (docs/sampling.md).
 func (m *model) fillSampling(request *quire.Request, client *server.Sampling) {
 	if m.recommends {
 		request.SamplingOfModel = m.model

@@ -20,7 +20,7 @@ func startManaged(t *testing.T, change func(*server.Config), engine *fake.Manage
 		t.Fatal(err)
 	}
 	engine.Engine = &fake.Engine{}
-	f := &fixture{t: t, engine: engine.Engine, log: &lockedBuffer{}}
+	f := &fixture{t: t, engine: engine.Engine, log: &fake.Log{}}
 	f.server = server.New(engine, config, server.NewLogger(f.log))
 	f.Server = httptest.NewServer(f.server)
 	t.Cleanup(f.Close)

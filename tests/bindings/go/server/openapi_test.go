@@ -38,7 +38,7 @@ func TestEachDescribedRequestIsAnswered(t *testing.T) {
 	}
 }
 
-// Routes are registered by calls of these forms. One that ends with a slash stands for the paths below it.
+// Matches the calls that register a route. A route that ends with a slash gets all paths below it.
 var registered = regexp.MustCompile(`(?:s\.post|s\.get|s\.admitted|mux\.HandleFunc)\((?:http\.Method(\w+), )?"(/[^"]*)"`)
 
 func TestEachRouteIsDescribed(t *testing.T) {

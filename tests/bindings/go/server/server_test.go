@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,26 +22,8 @@ type fixture struct {
 	t      *testing.T
 	engine *fake.Engine
 	server *server.Server
-	log    *lockedBuffer
+	log    *fake.Log
 	key    string
-}
-
-// lockedBuffer receives the log while a test reads it.
-type lockedBuffer struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(text []byte) (int, error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.Write(text)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.String()
 }
 
 func start(t *testing.T, change func(*server.Config)) *fixture {
@@ -56,7 +36,7 @@ func start(t *testing.T, change func(*server.Config)) *fixture {
 	if err := config.Check(); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, engine: &fake.Engine{Broken: map[string]bool{}}, log: &lockedBuffer{}}
+	f := &fixture{t: t, engine: &fake.Engine{Broken: map[string]bool{}}, log: &fake.Log{}}
 	f.server = server.New(f.engine, config, server.NewLogger(f.log))
 	f.Server = httptest.NewServer(f.server)
 	t.Cleanup(func() {

@@ -2,7 +2,6 @@ package local_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,11 +12,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"quire.dev/quire"
+	"quire.dev/quire-test/server/fake"
 	"quire.dev/quire/server"
 	"quire.dev/quire/server/local"
 )
@@ -30,24 +29,6 @@ func modelPath(t *testing.T) string {
 		t.Skip("QUIRE_TEST_MODEL names no model")
 	}
 	return path
-}
-
-// lockedBuffer receives the log of a server while a test reads it.
-type lockedBuffer struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(text []byte) (int, error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.Write(text)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.String()
 }
 
 // All handles must be freed at the end. Goroutines of requests without a socket may take a moment, because no
@@ -90,7 +71,7 @@ type fixture struct {
 	t      *testing.T
 	engine *local.Engine
 	config *server.Config
-	log    *lockedBuffer
+	log    *fake.Log
 }
 
 func start(t *testing.T, change func(*server.Config)) *fixture {
@@ -102,7 +83,7 @@ func start(t *testing.T, change func(*server.Config)) *fixture {
 	if err := config.Check(); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, config: config, log: &lockedBuffer{}}
+	f := &fixture{t: t, config: config, log: &fake.Log{}}
 	logger := server.NewLogger(f.log)
 	var err error
 	if f.engine, err = local.New(config, logger); err != nil {
