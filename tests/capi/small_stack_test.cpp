@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/capi/capi_fixture.h"
+#include "tests/support/case_stride.h"
 
 namespace quire::testing {
 namespace {
@@ -57,7 +58,7 @@ void live() {
 }
 
 TEST(SmallCallerStack, HoldsALifeOfAModel) {
-  if (kHasLargeFrames) GTEST_SKIP() << "the frames of a sanitizer are several times as large";
+  if (kIsSanitized) GTEST_SKIP() << "the frames of a sanitizer are several times as large";
   const size_t num_used = run_on_stack(size_t{16} << 20, live);
   std::cout << num_used << " bytes\n";
   ASSERT_LE(num_used, kMinStackBytes);

@@ -17,6 +17,7 @@
 #include "core/response/response_parser.h"
 #include "core/tokenizer/regex.h"
 #include "tests/core/constrained/constraint_fixture.h"
+#include "tests/support/case_stride.h"
 
 namespace quire {
 namespace {
@@ -102,7 +103,7 @@ std::ostream& operator<<(std::ostream& out, const Descent& descent) {
 class SmallStack : public ::testing::TestWithParam<Descent> {};
 
 TEST_P(SmallStack, HoldsTheDeepestInput) {
-  if (testing::kHasLargeFrames) GTEST_SKIP() << "the frames of a sanitizer are several times as large";
+  if (testing::kIsSanitized) GTEST_SKIP() << "the frames of a sanitizer are several times as large";
   const auto& run = GetParam().run;
   const size_t most = GetParam().most;
   const size_t deepest = deepest_accepted(most, run);
@@ -341,7 +342,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // A value from memory may be deeper than any parser accepts.
 TEST(SmallStackTest, DestroysAnyJson) {
-  if (testing::kHasLargeFrames) GTEST_SKIP() << "the frames of a sanitizer are several times as large";
+  if (testing::kIsSanitized) GTEST_SKIP() << "the frames of a sanitizer are several times as large";
   JsonValue value;
   for (int i = 0; i < 300'000; ++i) {
     JsonValue::Array items;

@@ -7,14 +7,16 @@
 
 namespace quire::testing {
 
+#ifdef QUIRE_SANITIZED
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
 // Returns the stride with which a test goes through very many like cases: `stride` under a sanitizer, which
 // is 5 to 20 times as slow, else 1: every case.
-constexpr int stride_if_sanitized([[maybe_unused]] int stride) {
-#ifdef QUIRE_SANITIZED
-  return stride;
-#else
-  return 1;
-#endif
+constexpr int stride_if_sanitized(int stride) {
+  return kIsSanitized ? stride : 1;
 }
 
 // Returns every item, but under a sanitizer every stride-th one.

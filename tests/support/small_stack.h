@@ -9,15 +9,6 @@ namespace quire::testing {
 // Smallest stack on which the library may be called (docs/threading.md).
 inline constexpr size_t kMinStackBytes = size_t{256} << 10;
 
-// True under a sanitizer, whose frames are several times as large.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kHasLargeFrames = true;
-#elif defined(__has_feature)
-inline constexpr bool kHasLargeFrames = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-inline constexpr bool kHasLargeFrames = false;
-#endif
-
 // Runs `body` on a new thread with a stack of this size and returns the bytes of the stack that were used,
 // those of the system's own data included. Rethrows an exception of `body`.
 size_t run_on_stack(size_t stack_bytes, const std::function<void()>& body);

@@ -73,7 +73,7 @@ TEST(ChatFaults, CompilingSurvivesEveryFailedAllocation) {
     SCOPED_TRACE(::testing::Message() << point);
     return fails(point, compile) && !HasFailure();
   });
-  EXPECT_GT(num_points, 20);
+  EXPECT_GT(num_points, 100 / testing::stride_if_sanitized(5));
 }
 
 TEST(ChatFaults, RenderingSurvivesEveryFailedAllocation) {

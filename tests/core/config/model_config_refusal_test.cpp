@@ -227,7 +227,7 @@ TEST(ConfigText, AnyChangedByteIsHandled) {
       }
     }
   }
-  EXPECT_GT(sound, testing::stride_if_sanitized(17) == 1 ? text.size() : 0);
+  EXPECT_GT(sound, testing::kIsSanitized ? 0 : text.size());
 }
 
 }  // namespace
