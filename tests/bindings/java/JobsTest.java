@@ -5,9 +5,6 @@ import static story.Fixture.checkRefused;
 import static story.Fixture.drain;
 import static story.Fixture.greedy;
 
-import dev.quire.Quota;
-import dev.quire.LogLevel;
-import dev.quire.ConstraintKind;
 import dev.quire.DiagnoseFormat;
 import dev.quire.Cache;
 import dev.quire.CacheOptions;
@@ -188,12 +185,13 @@ public final class JobsTest {
   }
 
   private static void closedObjects(Fixture with) throws Exception {
+    EventQueue queue = with.runtime.createQueue();
     Map<Class<?>, Object> arguments = Map.ofEntries(Map.entry(String.class, "a"), Map.entry(int.class, 1),
         Map.entry(long.class, 1L), Map.entry(boolean.class, true), Map.entry(int[].class, new int[] {1}),
         Map.entry(Duration.class, Duration.ZERO), Map.entry(Request.class, new Request("a")),
-        Map.entry(double.class, 1.0), Map.entry(Quota.class, Quota.PAGES), Map.entry(LogLevel.class, LogLevel.OFF),
-        Map.entry(TokenKind.class, TokenKind.BOS), Map.entry(ConstraintKind.class, ConstraintKind.REGEX),
-        Map.entry(CacheOptions.class, new CacheOptions()), Map.entry(ModelOptions.class, new ModelOptions()));
+        Map.entry(double.class, 1.0), Map.entry(CacheOptions.class, new CacheOptions()),
+        Map.entry(ModelOptions.class, new ModelOptions()), Map.entry(Cache.class, with.cache),
+        Map.entry(EventQueue.class, queue));
     AutoCloseable[] objects = {with.runtime.createAlias("chat"), with.runtime, with.model, with.cache,
         with.runtime.createQueue(), with.cache.submit(endless()), new Cancel(), ResponseParser.create("plain")};
     for (AutoCloseable object : objects) {
@@ -203,7 +201,8 @@ public final class JobsTest {
           continue;
         }
         try {
-          method.invoke(object, Arrays.stream(method.getParameterTypes()).map(arguments::get).toArray());
+          Class<?>[] types = method.getParameterTypes();
+          method.invoke(object, Arrays.stream(types).map(type -> argument(type, arguments)).toArray());
         } catch (InvocationTargetException refused) {
           check(refused.getCause() instanceof IllegalStateException, method + ": " + refused.getCause());
           continue;
@@ -211,6 +210,11 @@ public final class JobsTest {
         throw new AssertionError(method + " does not refuse");
       }
     }
+    queue.close();
+  }
+
+  private static Object argument(Class<?> type, Map<Class<?>, Object> arguments) {
+    return type.isEnum() ? type.getEnumConstants()[0] : arguments.get(type);
   }
 
   private static boolean isCallable(Method method) {
