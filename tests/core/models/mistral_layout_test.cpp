@@ -119,7 +119,8 @@ MemoryFileSystem written(const OwnFiles& own) {
 }
 
 void expect_twin(const StoredModel& model, const OwnFiles& own) {
-  EXPECT_LE(relative_rms(logits_by(load_files(written(own))), logits_by(load_stored_model(model))), 1e-5);
+  EXPECT_LE(relative_rms(logits_by(load_files(written(own))), logits_by(load_stored_model(model))),
+            tolerance(1e-5, 2e-3));
 }
 
 TEST(MistralLayout, LogitsAreThoseOfTheTwin) {
