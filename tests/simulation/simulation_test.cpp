@@ -8,18 +8,17 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/case_stride.h"
+
 namespace quire::testing {
 namespace {
 
 constexpr uint64_t kEventsPerSeed = 2000;
 // Sanitizers take ten times as long.
-#ifdef QUIRE_SANITIZED
-constexpr uint64_t kNumEvents = 40'000;
-constexpr uint64_t kNumCancels = 4'000;
-#else
-constexpr uint64_t kNumEvents = 1'000'000;
-constexpr uint64_t kNumCancels = 100'000;
-#endif
+constexpr uint64_t kNumEvents = kIsSanitized ? 20'000 : 1'000'000;
+constexpr uint64_t kNumCancels = kIsSanitized ? 3'000 : 100'000;
+constexpr uint64_t kNumReplays = kIsSanitized ? 3 : 20;
+constexpr uint64_t kEventsWithAllCases = 1'000'000;
 
 uint64_t from_environment(const char* name, uint64_t otherwise) {
   const char* value = std::getenv(name);
@@ -87,7 +86,7 @@ TEST(SimulationTest, EveryInvariantHoldsAfterEveryEvent) {
     total.add(simulation.stats());
   }
   print(total);
-  if (only_seed == 0 && num_events >= kNumEvents) expect_hard_cases(total);
+  if (only_seed == 0 && num_events >= kEventsWithAllCases) expect_hard_cases(total);
 }
 
 // A cancelled job takes part in no step that starts after the call, and it ends and releases its pages with
@@ -110,7 +109,7 @@ TEST(SimulationTest, ACancelTakesEffectWithinOneStep) {
 }
 
 TEST(SimulationTest, ASeedReplaysToTheLastEvent) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  for (uint64_t seed = 1; seed <= kNumReplays; ++seed) {
     Simulation first(seed);
     Simulation second(seed);
     ASSERT_EQ(first.run(kEventsPerSeed), second.run(kEventsPerSeed));
