@@ -88,6 +88,26 @@ function(quire_setup_test_code target)
   endif()
 endfunction()
 
+# quire_add_test_library(NAME SOURCES ... LINKS ...): adds a static library of code that several tests share.
+function(quire_add_test_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  quire_setup_test_code(${name})
+  quire_reuse_test_headers(${name})
+  # Precompiled headers must be used as they were made: for a program.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE)
+  target_link_libraries(${name} PUBLIC ${arg_LINKS})
+endfunction()
+
+# quire_reuse_test_headers(TARGET): uses the precompiled headers of the tests, if this build has them.
+function(quire_reuse_test_headers target)
+  if(TARGET quire_test_headers)
+    quire_precompile_headers(${target} REUSE_FROM quire_test_headers)
+    target_link_libraries(${target} PRIVATE $<TARGET_PROPERTY:quire_test_headers,LINK_LIBRARIES>)
+  endif()
+endfunction()
+
 # The allocator refuses absurd sizes as without a sanitizer; the first report ends the program. Five frames of each
 # allocation are kept: recording 30 takes a fifth of the time.
 set(sanitizer_options
@@ -103,9 +123,7 @@ function(quire_add_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   quire_setup_test_code(${name})
-  if(TARGET quire_test_headers)
-    quire_precompile_headers(${name} REUSE_FROM quire_test_headers)
-  endif()
+  quire_reuse_test_headers(${name})
   target_link_libraries(${name} PRIVATE ${arg_LINKS} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
     QUIRE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/golden"

@@ -14,7 +14,6 @@ namespace quire::testing {
 namespace {
 
 constexpr int32_t kNumThreads = 8;
-constexpr int32_t kVocab = 64;
 constexpr auto kLong = std::chrono::minutes(5);  // timeout that is never reached in a correct run
 
 std::chrono::milliseconds stress_time() {

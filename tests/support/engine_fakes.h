@@ -68,13 +68,15 @@ inline EngineOptions audited_cache() {
   return options;
 }
 
+inline constexpr int32_t kVocab = 64;  // vocabulary of a small device
+
 inline ExecutorLimits small_device() {
   ExecutorLimits limits;
   limits.max_tokens = limits.max_logit_rows = 64;
   limits.max_sequences = 8;
   limits.max_pages_per_sequence = limits.num_pages = 64;
   limits.page_tokens = 4;
-  limits.vocab_size = 64;
+  limits.vocab_size = kVocab;
   return limits;
 }
 

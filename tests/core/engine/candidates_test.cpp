@@ -11,8 +11,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
-
 class CandidatesTest : public ::testing::Test {
  protected:
   static FakeEngineOptions by_hand() {

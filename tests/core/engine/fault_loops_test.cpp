@@ -12,7 +12,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
 constexpr Duration kPatience = std::chrono::hours(24 * 7);  // on the clock below: ten minutes
 
 JobRequest request_of(int32_t index) {

@@ -9,7 +9,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
 constexpr int32_t kPageTokens = 16;
 
 FakeEngineOptions following() {

@@ -10,8 +10,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
-
 FakeEngineOptions threadless() {
   FakeEngineOptions options;
   options.cache.start_thread = false;

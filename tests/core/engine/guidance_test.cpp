@@ -10,8 +10,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
-
 // Computes the logits after both texts and mixes them, without the engine's arithmetic.
 std::vector<float> plain_mix(const TokenIds& tokens, const TokenIds& guide, float scale) {
   const auto log_softmax = [](const TokenIds& of) {

@@ -7,7 +7,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
 constexpr int32_t kMaxSeqLen = 120;
 
 // Returns every kind of job, with every setting that affects tokens, and prefixes that some of them share.

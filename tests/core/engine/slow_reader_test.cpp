@@ -7,7 +7,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
 constexpr int32_t kNumFast = 31;
 constexpr int32_t kPromptTokens = 8;
 constexpr int32_t kNewTokens = 100;

@@ -9,8 +9,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
-
 TokenIds random_tokens(uint64_t seed, int32_t count) {
   TokenIds tokens;
   for (int32_t i = 0; i < count; ++i) {

@@ -13,7 +13,6 @@ namespace quire::testing {
 namespace {
 
 constexpr int32_t kPageTokens = 4;
-constexpr int32_t kVocab = 64;
 
 // A cache of eight pages, which is too small for three prompts of three pages.
 class PageFollowersTest : public ::testing::Test {

@@ -8,8 +8,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
-
 TEST(ExplainTest, AJobThatWaitsForPagesNamesTheirNumberAndHolders) {
   JobView job;
   job.wait = {WaitCause::pages, 14, 6, 0, JobId{12}, {}};

@@ -19,6 +19,8 @@
 
 namespace quire::testing {
 
+inline const TokenIds kPrompt{1, 2, 3, 4, 5};
+
 struct LoopOptions {
   bool draws_on_device = false;  // and computes steps ahead
   int32_t max_chunk_tokens = 0;

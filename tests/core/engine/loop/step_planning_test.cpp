@@ -6,7 +6,7 @@
 namespace quire::testing {
 namespace {
 
-const TokenIds kPrompt{1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+const TokenIds kLongPrompt{1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
 
 TEST(StepPlanning, NothingToPlanWithoutJobs) {
   LoopParts parts;
@@ -16,7 +16,7 @@ TEST(StepPlanning, NothingToPlanWithoutJobs) {
 
 TEST(StepPlanning, AWaitingJobIsAdmittedWithItsPrompt) {
   LoopParts parts;
-  const auto job = parts.submit(greedy(kPrompt, 4));
+  const auto job = parts.submit(greedy(kLongPrompt, 4));
   ASSERT_TRUE(parts.planning.plan(parts.plan));
   ASSERT_EQ(parts.plan.lanes.size(), 1U);
   EXPECT_EQ(parts.plan.lanes[0].lane, &parts.record(*job)->lane);
@@ -27,7 +27,7 @@ TEST(StepPlanning, AWaitingJobIsAdmittedWithItsPrompt) {
 
 TEST(StepPlanning, ALongPromptComesInChunks) {
   LoopParts parts({.max_chunk_tokens = 4});
-  const auto job = parts.submit(greedy(kPrompt, 4));
+  const auto job = parts.submit(greedy(kLongPrompt, 4));
   std::vector<int32_t> sizes;
   while (parts.step()) sizes.push_back(parts.plan.lanes[0].num_tokens);
   EXPECT_EQ(sizes, (std::vector<int32_t>{4, 4, 2, 1, 1, 1}));
@@ -37,7 +37,7 @@ TEST(StepPlanning, RunningJobsComeBesideAPrompt) {
   LoopParts parts({.max_chunk_tokens = 4});
   const auto first = parts.submit(greedy({1, 2}, 8));
   ASSERT_TRUE(parts.step());
-  const auto second = parts.submit(greedy(kPrompt, 4));
+  const auto second = parts.submit(greedy(kLongPrompt, 4));
   ASSERT_TRUE(parts.step());
   ASSERT_EQ(parts.plan.num_jobs(), 2);
   for (const PlannedLane& planned : parts.plan.lanes)
@@ -46,8 +46,8 @@ TEST(StepPlanning, RunningJobsComeBesideAPrompt) {
 
 TEST(StepPlanning, JobsBeyondTheLimitWait) {
   LoopParts parts({.max_running_jobs = 1});
-  const auto first = parts.submit(greedy(kPrompt, 2));
-  const auto second = parts.submit(greedy(kPrompt, 2));
+  const auto first = parts.submit(greedy(kLongPrompt, 2));
+  const auto second = parts.submit(greedy(kLongPrompt, 2));
   ASSERT_TRUE(parts.planning.plan(parts.plan));
   EXPECT_EQ(parts.plan.num_jobs(), 1);
   EXPECT_EQ(parts.jobs.waiting().size(), 1U);
@@ -56,7 +56,7 @@ TEST(StepPlanning, JobsBeyondTheLimitWait) {
 
 TEST(StepPlanning, APausedJobTakesNoPart) {
   LoopParts parts;
-  const auto job = parts.submit(greedy(kPrompt, 4));
+  const auto job = parts.submit(greedy(kLongPrompt, 4));
   ASSERT_TRUE(parts.step());
   parts.record(*job)->paused = true;
   EXPECT_FALSE(parts.planning.plan(parts.plan));
@@ -64,7 +64,7 @@ TEST(StepPlanning, APausedJobTakesNoPart) {
 
 TEST(StepPlanning, TheStepAfterIsPlannedFromTheStateThatItLeaves) {
   LoopParts parts({.draws_on_device = true});
-  const auto job = parts.submit(greedy(kPrompt, 4));
+  const auto job = parts.submit(greedy(kLongPrompt, 4));
   parts.jobs.read_clock();
   ASSERT_TRUE(parts.planning.plan(parts.plan));
   Reservation reservation = parts.pages.kv().reserve(parts.plan);

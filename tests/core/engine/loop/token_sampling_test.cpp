@@ -6,9 +6,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
-const TokenIds kPrompt{1, 2, 3, 4, 5};
-
 class TokenSamplingTest : public ::testing::Test {
  protected:
   LoopParts parts;

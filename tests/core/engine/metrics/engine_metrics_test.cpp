@@ -13,8 +13,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
-
 class EngineMetricsTest : public ::testing::Test {
  protected:
   EngineMetricsTest() {

@@ -9,7 +9,6 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kVocab = 64;
 constexpr int32_t kPageTokens = 4;
 constexpr int32_t kPromptTokens = 21;  // five whole pages, and the token that is always computed
 

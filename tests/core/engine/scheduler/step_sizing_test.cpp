@@ -11,7 +11,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // A device whose steps take a fixed time and a time per token.
-struct Device {
+struct DeviceTimes {
   double start_ms = 20.0;
   double token_ms = 4.0;
   Duration takes(int32_t num_tokens) const {
@@ -59,7 +59,8 @@ TEST(StepSizing, IsUnboundedIfTurnedOff) {
 }
 
 TEST(StepSizing, KeepsTheStepTimeOfStreamsOnAnyDevice) {
-  for (const Device device : {Device{20.0, 4.0}, Device{1.0, 3.0}, Device{8.0, 0.05}, Device{100.0, 90.0}}) {
+  for (const DeviceTimes device :
+       {DeviceTimes{20.0, 4.0}, DeviceTimes{1.0, 3.0}, DeviceTimes{8.0, 0.05}, DeviceTimes{100.0, 90.0}}) {
     for (const int32_t num_streams : {1, 8, 64}) {
       StepSizing steps = sizing(2.5);
       for (int i = 0; i < 5; ++i) steps.observe(num_streams, num_streams, device.takes(num_streams));
@@ -86,10 +87,10 @@ TEST(StepSizing, KeepsTheStepTimeOfStreamsOnAnyDevice) {
 
 TEST(StepSizing, RecoversAfterASlowPeriod) {
   StepSizing steps = sizing(2.5);
-  const Device slow{20.0, 40.0};
-  const Device fast{20.0, 4.0};
+  const DeviceTimes slow{20.0, 40.0};
+  const DeviceTimes fast{20.0, 4.0};
   for (int i = 0; i < 5; ++i) steps.observe(8, 8, fast.takes(8));
-  const auto run = [&](const Device& device, int num_steps) {
+  const auto run = [&](const DeviceTimes& device, int num_steps) {
     int32_t tokens = 0;
     for (int i = 0; i < num_steps; ++i) {
       tokens = steps.tokens({8, 1, 0, false, Duration{0}});
@@ -154,7 +155,7 @@ TEST(StepSizing, OneLongPromptDoesNotCountAsABacklog) {
 
 TEST(StepSizing, AStepAloneTakesASecondAtMost) {
   StepSizing steps = sizing(2.5);
-  const Device device{20.0, 10.0};
+  const DeviceTimes device{20.0, 10.0};
   steps.observe(512, 0, device.takes(512));
   int32_t tokens = 0;
   for (int i = 0; i < 20; ++i) {
@@ -167,7 +168,7 @@ TEST(StepSizing, AStepAloneTakesASecondAtMost) {
 
 TEST(StepSizing, BesideAnotherCacheTheTimeBetweenTwoBreaksCounts) {
   StepSizing steps = sizing(2.5);
-  const Device device{20.0, 4.0};
+  const DeviceTimes device{20.0, 4.0};
   for (const int32_t tokens : {1, 16, 64, 512}) steps.observe(tokens, 0, device.takes(tokens));
   const int32_t whole = steps.tokens({0, 1, 0, true, milliseconds(40)});
   EXPECT_LE(device.takes(whole), milliseconds(61));

@@ -15,8 +15,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr int32_t kVocab = 64;
-
 FakeEngineOptions on_device(const std::shared_ptr<Runtime>& runtime, const std::string& device) {
   FakeEngineOptions options;
   options.runtime = runtime;
