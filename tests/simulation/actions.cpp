@@ -83,7 +83,7 @@ JobRequest Simulation::random_request() {
   request.kind = kind == 0 ? JobKind::score : kind == 1 ? JobKind::warm : JobKind::generate;
   request.max_new_tokens = chance(50) ? 1 << 29 : 1 + int_below(30);
   request.ignore_end_tokens = chance(4);
-  if (chance(6)) request.stop_tokens = {int_below(kVocab), int_below(kVocab)};
+  if (chance(6)) request.stop_tokens = {int_below(kWorldVocab), int_below(kWorldVocab)};
   for (uint32_t n = chance(4) ? 1 + below(3) : 0; n > 0; --n) {
     TokenIds letters;
     for (uint32_t size = 1 + below(3); size > 0; --size) letters.push_back(int_below(chance(2) ? 4 : 26));
@@ -111,7 +111,7 @@ void Simulation::random_edits(JobRequest& request) {
   if (chance(4)) request.min_new_tokens = std::min(int_below(30), request.max_new_tokens - 1);
   if (chance(4)) request.sampling.repetition_penalty = 1.3F;
   if (chance(4)) request.sampling.penalty_range = int_below(20);
-  if (chance(5)) request.sampling.banned_tokens = {int_below(kVocab)};
+  if (chance(5)) request.sampling.banned_tokens = {int_below(kWorldVocab)};
   if (request.kind == JobKind::generate && chance(3))
     request.constraint = std::make_shared<SumsConstraint>(1 + int_below(kMaxSeqLen));
 }
@@ -131,7 +131,7 @@ ErrorCode Simulation::must_refuse(const JobRequest& request) const {
   const size_t longest = std::max(request.prompt.size(), request.negative_prompt.size());
   if (longest > kMaxSeqLen - (generates ? 1 : 0)) return ErrorCode::too_large;
   for (const TokenId token : request.prompt) {
-    if (token >= kVocab) return ErrorCode::invalid_argument;
+    if (token >= kWorldVocab) return ErrorCode::invalid_argument;
   }
   if (is_guided && num_places() < 2) return ErrorCode::too_large;
   const int32_t num_new =
@@ -187,7 +187,7 @@ SimulatedJob& Simulation::add_job(std::shared_ptr<Job> job, JobRequest request, 
 void Simulation::submit() {
   JobRequest request = random_request();
   if (chance(50)) request.prompt.resize(kMaxSeqLen + 5, 1);
-  if (chance(60)) request.prompt.push_back(kVocab);
+  if (chance(60)) request.prompt.push_back(kWorldVocab);
   std::shared_ptr<Job> job;
   const ErrorCode code = attempt([&] { job = engine_->cache->submit(request); });
   if (code != ErrorCode::ok) return refuse(request, code);

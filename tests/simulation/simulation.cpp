@@ -77,7 +77,7 @@ void Simulation::choose_setup() {
   choose_windows();
   limits_.max_tokens = limits_.max_sequences + int_below(40);
   limits_.max_logit_rows = limits_.max_sequences + int_below(10);
-  limits_.vocab_size = kVocab;
+  limits_.vocab_size = kWorldVocab;
   limits_.max_draw_edits = limits_.makes_draws ? int_below(60) : 0;
   EngineOptions& options = cache_options_;
   options.start_thread = false;
@@ -112,7 +112,7 @@ void Simulation::choose_setup() {
   if (chance(3)) special.broken = kFirstSpecial + 2;
   special.faulty_token_code = chance(2) ? ErrorCode::out_of_memory : ErrorCode::internal;
   allocations_fail_ = chance(3);
-  oracle_ = std::make_unique<Oracle>(kVocab, kMaxSeqLen, end_tokens_, special);
+  oracle_ = std::make_unique<Oracle>(kWorldVocab, kMaxSeqLen, end_tokens_, special);
   faults_ = std::make_unique<FaultInjector>(
       special, random_(), [this](const Batch& batch, int32_t sequence) { return owner_of(batch, sequence); });
 }

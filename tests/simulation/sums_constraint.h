@@ -23,7 +23,7 @@ class SumsConstraint final : public TokenConstraint {
     explicit Place(int32_t max_tokens) : max_tokens_(max_tokens) {}
     void mask(gsl::span<uint32_t> words) override {
       std::fill(words.begin(), words.end(), 0U);
-      for (TokenId token = 0; token < kVocab; ++token) {
+      for (TokenId token = 0; token < kWorldVocab; ++token) {
         if (allows(token))
           words[static_cast<size_t>(token) / 32] |= 1U << (static_cast<uint32_t>(token) % 32);
       }

@@ -7,8 +7,8 @@
 
 namespace quire::testing {
 
-inline constexpr int32_t kVocab = 32;
-inline constexpr TokenId kFirstSpecial = kVocab - 3;  // tokens from here on may cause faults
+inline constexpr int32_t kWorldVocab = 32;
+inline constexpr TokenId kFirstSpecial = kWorldVocab - 3;  // tokens from here on may cause faults
 inline constexpr int32_t kMaxSeqLen = 72;
 inline constexpr const char* kOtherSpace = "b";  // the namespace besides the unnamed one
 
