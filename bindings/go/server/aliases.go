@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 )
@@ -43,9 +42,15 @@ func (s *Server) administerAliases(w http.ResponseWriter, r *http.Request, name 
 
 func readTarget(w http.ResponseWriter, r *http.Request) (string, error) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAliasBytes))
+	if err != nil {
+		return "", invalid("", "the body is incomplete, or larger than %d bytes", maxAliasBytes)
+	}
 	var body aliasRequest
-	if err != nil || json.Unmarshal(text, &body) != nil || body.Model == "" {
-		return "", invalid("model", `the body must be {"model": NAME}`)
+	if err := decodeBody(text, &body); err != nil {
+		return "", err
+	}
+	if body.Model == "" {
+		return "", invalid("model", `model is missing; the body must be {"model": NAME}`)
 	}
 	return body.Model, nil
 }

@@ -7,17 +7,25 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
 
-// read decodes the body into a struct. Unknown fields are ignored, as in other servers, since clients send
-// fields of later versions. Bodies of generating requests are read by readRequest.
+// read decodes the body into a struct, and refuses fields that the server would ignore although they ask for something.
 func (c *call) read(into interface{}) error {
 	text, err := c.body()
 	if err != nil {
+		return err
+	}
+	return decodeBody(text, into)
+}
+
+// decodeBody decodes the text of a body like read.
+func decodeBody(text []byte, into interface{}) error {
+	if err := checkFields(text, into); err != nil {
 		return err
 	}
 	return decode(text, into)
@@ -47,11 +55,47 @@ func decode(text []byte, into interface{}) error {
 	case errors.As(err, &failure):
 		return failure
 	case errors.As(err, &wrong):
-		field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
 		kind, _, _ := strings.Cut(wrong.Value, " ") // the value itself follows the space
-		return invalid(field, "%s cannot be a JSON %s", field, kind)
+		field := pathOf(wrong.Field, into)
+		if field == "" {
+			return invalid("", "the body must be a JSON object, not a JSON %s", kind)
+		}
+		return invalid(field, "%s cannot be a JSON %s; it must be %s", field, kind, kindOf(wrong.Type))
 	}
 	return invalid("", "the body is not JSON: %v", err)
+}
+
+// pathOf returns the path of a field in the body. Some versions of Go put the names of embedded structs before it.
+func pathOf(field string, into interface{}) string {
+	t := reflect.TypeOf(into).Elem()
+	if t.Kind() != reflect.Struct {
+		return field
+	}
+	names := fieldTypes(t)
+	parts := strings.Split(field, ".")
+	for i, part := range parts {
+		if _, is := names[part]; is {
+			return strings.Join(parts[i:], ".")
+		}
+	}
+	return parts[len(parts)-1]
+}
+
+// kindOf returns the JSON that a type decodes, with its article.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	}
+	return "an integer"
 }
 
 func bodyFailure(c *call, err error) error {

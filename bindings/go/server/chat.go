@@ -112,7 +112,7 @@ func (r *chatRequest) checkMessages() error {
 	if r.AddSpecialTokens {
 		return invalid("add_special_tokens", "add_special_tokens is not supported; the chat template writes these tokens")
 	}
-	return r.checkStream()
+	return nil
 }
 
 func (r *chatRequest) checkLogProbs() error {
@@ -173,7 +173,7 @@ func maxNewTokens(first, second *int) (int, error) {
 // readChat reads a conversation and the generation that it asks for.
 func (c *call) readChat() (*chatRequest, *Generation, error) {
 	request := &chatRequest{}
-	if err := c.readRequest(request, chatForm); err != nil {
+	if err := c.read(request); err != nil {
 		return nil, nil, err
 	}
 	g, err := request.generation(c)

@@ -97,7 +97,7 @@ type completionPrompt struct {
 
 func (s *Server) completions(c *call) error {
 	var request completionRequest
-	if err := c.readRequest(&request, completionForm); err != nil {
+	if err := c.read(&request); err != nil {
 		return err
 	}
 	w := &completion{request: &request}
@@ -125,9 +125,6 @@ func (s *Server) completions(c *call) error {
 func (w *completion) plan(c *call) ([]*Generation, error) {
 	if len(w.request.Prompt) == 0 {
 		return nil, invalid("prompt", "prompt is missing")
-	}
-	if err := w.request.checkStream(); err != nil {
-		return nil, err
 	}
 	if err := w.planChoices(&c.config.Limits); err != nil {
 		return nil, err

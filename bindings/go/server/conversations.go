@@ -46,14 +46,6 @@ type conversationRequest struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
-var conversationFields = newBodyFields("", conversationRequest{}, nil)
-
-// UnmarshalJSON refuses fields that would be ignored.
-func (r *conversationRequest) UnmarshalJSON(text []byte) error {
-	type plain conversationRequest
-	return conversationFields.decode(text, (*plain)(r))
-}
-
 // read reads and checks the items and the metadata of a request.
 func (r *conversationRequest) read(c *call) ([]item, error) {
 	if err := c.read(r); err != nil {

@@ -21,6 +21,8 @@ type Failure struct {
 	RetryAfter time.Duration // 0 means unknown
 	Cause      error         // only for the log; may be nil
 	Reason     string        // word for the log and the metrics; "" means that of the code or the status
+
+	named bool // Param is the client's own name, whatever the interface
 }
 
 func (f *Failure) Error() string {

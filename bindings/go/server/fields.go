@@ -5,199 +5,256 @@ import (
 	"encoding/json"
 	"reflect"
 	"sort"
+	"strconv"
 	"strings"
 )
 
-// form is a kind of request; a field may be in one and not in the other.
-type form uint8
+// Every body is checked by one walk over the names of its fields. A field is obeyed if the type that decodes the body
+// has it; fieldRules (fieldrules.go) has the others. docs/fields.md lists both.
+
+// form is a kind of body; a field may have one rule in some of them and another in others.
+type form uint32
 
 const (
 	chatForm form = 1 << iota
 	completionForm
+	llamaForm
+	responsesForm
+	messagesForm
+	ollamaForm
+	optionsForm // the object `options` of ollama's bodies
+	embeddingsForm
+	scoreForm
+	rerankForm
+	tokenizeForm
+	conversationForm
+	showForm
+	aliasForm
 
-	bothForms = chatForm | completionForm
+	openAIForms = chatForm | completionForm
+	textForms   = openAIForms | llamaForm | optionsForm // whose settings of samplers have common names
+	everyForm   = aliasForm<<1 - 1
 )
 
-// passedFields has the fields that change nothing about the answer: labels for the operator of a service, hints
-// for its caches and its speed, and choices of an implementation. docs/server.md lists them.
-var passedFields = []string{"backend_sampling", "cache_prompt", "guided_decoding_backend", "id_slot", "keep_alive",
-	"metadata", "n_cache_reuse", "prediction", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
-	"request_id", "return_mm_kwargs", "safety_identifier", "service_tier", "session_id", "spaces_between_special_tokens",
-	"sse_ping_interval", "store", "stream_interval", "timings_per_token", "user"}
-
-// refusedField is a field that clients of other servers send and that this server cannot obey.
-type refusedField struct {
-	name    string
-	in      form
-	neutral string // JSON values that change nothing, separated by blanks; null and {} never do
-	advice  string // way out; "" if there is none
+// bodyType holds what a type decodes.
+type bodyType struct {
+	form   form
+	fields map[string]reflect.Type // of the obeyed fields by their names
 }
 
-// refusedFields has the fields that would change the answer. A field in no table is passed over, since clients send
-// fields of later versions.
-var refusedFields = []refusedField{
-	{"adaptive_decay", bothForms, "", ""},
-	{"adaptive_target", bothForms, "", ""},
-	{"add_generation_prompt", completionForm, "", "send a conversation to /v1/chat/completions"},
-	{"audio", chatForm, "", "answers are text"},
-	{"banned_strings", bothForms, "[]", "use bad_words"},
-	{"best_of", chatForm, "1", "use n"},
-	{"cache_salt", bothForms, "", "prompts are shared only between requests of one owner; use keys"},
-	{"chat_format", bothForms, "", "the configuration of the model has its dialect"},
-	{"chat_parser", bothForms, "", "the configuration of the model has its dialect"},
-	{"chat_template", bothForms, `""`, "the configuration of the model has its template"},
-	{"chat_template_kwargs", completionForm, "", "send a conversation to /v1/chat/completions"},
-	{"continue_final_message", completionForm, "false", "send a conversation to /v1/chat/completions"},
-	{"custom_logit_processor", bothForms, `""`, ""},
-	{"documents", completionForm, "[]", "send a conversation to /v1/chat/completions"},
-	{"dry_sequence_breakers", bothForms, "", "leave it out; a repetition then ends nowhere"},
-	{"early_stopping", bothForms, "false", "there is no beam search"},
-	{"ebnf", bothForms, `""`, "use structured_outputs.grammar"},
-	{"ec_transfer_params", bothForms, "", ""},
-	{"echo", chatForm, "false", "use continue_final_message"},
-	{"enable_thinking", bothForms, "", "use reasoning_effort or chat_template_kwargs"},
-	{"format", bothForms, `""`, "use response_format"},
-	{"function_call", completionForm, `"none"`, "send a conversation to /v1/chat/completions"},
-	{"functions", completionForm, "[]", "send a conversation to /v1/chat/completions"},
-	{"generation_prompt", bothForms, `""`, "use continue_final_message"},
-	{"grammar_lazy", bothForms, "false", "use structured_outputs.structural_tag"},
-	{"grammar_triggers", bothForms, "[]", "use structured_outputs.structural_tag"},
-	{"guided_whitespace_pattern", bothForms, `""`, "use json_space"},
-	{"include_reasoning", completionForm, "true false", "send a conversation to /v1/chat/completions"},
-	{"kv_transfer_params", bothForms, "", ""},
-	{"length_penalty", bothForms, "1 1.0", "there is no beam search"},
-	{"logits_processors", bothForms, "[]", ""},
-	{"logprob_token_ids", bothForms, "[]", "use top_logprobs"},
-	{"lora", bothForms, "[]", ""},
-	{"lora_path", bothForms, `""`, ""},
-	{"max_completion_tokens", completionForm, "", "use max_tokens"},
-	{"media_io_kwargs", bothForms, "", ""},
-	{"messages", completionForm, "[]", "send a conversation to /v1/chat/completions"},
-	{"min_keep", bothForms, "0", ""},
-	{"mm_processor_kwargs", bothForms, "", ""},
-	{"modalities", chatForm, `["text"] []`, "answers are text"},
-	{"moderation", bothForms, "", ""},
-	{"n_discard", bothForms, "0", "a prompt that is too long is refused; use truncate_prompt_tokens"},
-	{"n_indent", bothForms, "0", "use structured_outputs.regex"},
-	{"n_keep", bothForms, "0 -1", "a prompt that is too long is refused; use truncate_prompt_tokens"},
-	{"n_probs", bothForms, "0", "use logprobs"},
-	{"no_stop_trim", bothForms, "false", "use include_stop_str_in_output"},
-	{"options", bothForms, "", "send its members as fields of the request"},
-	{"parallel_tool_calls", completionForm, "true false", "send a conversation to /v1/chat/completions"},
-	{"parse_tool_calls", bothForms, "true", "use tool_choice"},
-	{"post_sampling_probs", bothForms, "false", "log-probabilities are those of the model"},
-	{"preserved_tokens", bothForms, "[]", "use skip_special_tokens"},
-	{"prompt", chatForm, `"" []`, "send a text to /v1/completions"},
-	{"prompt_embeds", bothForms, "[]", ""},
-	{"reasoning", bothForms, "", "use reasoning_effort"},
-	{"reasoning_budget", completionForm, "-1", "send a conversation to /v1/chat/completions"},
-	{"reasoning_budget_tokens", completionForm, "-1", "send a conversation to /v1/chat/completions"},
-	{"reasoning_control", bothForms, "false", "use reasoning_budget"},
-	{"reasoning_effort", completionForm, `"none"`, "send a conversation to /v1/chat/completions"},
-	{"reasoning_format", bothForms, `"auto" "deepseek"`, "reasoning comes as reasoning_content"},
-	{"regex", bothForms, `""`, "use structured_outputs.regex"},
-	{"repetition_detection", bothForms, "", "use repetition_penalty or dry_multiplier"},
-	{"response_fields", bothForms, "[]", ""},
-	{"return_progress", bothForms, "false", ""},
-	{"return_prompt_text", bothForms, "false", "use return_token_ids and /v1/detokenize"},
-	{"return_token_offsets", bothForms, "false", "use echo and logprobs of /v1/completions"},
-	{"return_tokens", bothForms, "false", "use return_token_ids"},
-	{"routed_experts_prompt_start", bothForms, "0", ""},
-	{"samplers", bothForms, "[]", "leave out the settings of unwanted samplers"},
-	{"stop_regex", bothForms, `"" []`, "use stop"},
-	{"suffix", bothForms, `""`, "write the marks of the model for infilling into the prompt"},
-	{"t_max_predict_ms", bothForms, "0", "use the header x-request-timeout"},
-	{"tfs_z", bothForms, "1 1.0", "use typical_p or min_p"},
-	{"think", bothForms, "", "use reasoning_effort"},
-	{"thinking", bothForms, "", "use reasoning_effort"},
-	{"thinking_forced_open", bothForms, "false", "use chat_template_kwargs"},
-	{"thinking_token_budget", completionForm, "-1", "send a conversation to /v1/chat/completions"},
-	{"tool_choice", completionForm, `"none" "auto"`, "send a conversation to /v1/chat/completions"},
-	{"tools", completionForm, "[]", "send a conversation to /v1/chat/completions"},
-	{"top_logprobs", completionForm, "0", "use logprobs, a number here"},
-	{"use_beam_search", bothForms, "false", "use best_of of /v1/completions"},
-	{"verbosity", chatForm, `"medium"`, "ask for it in the messages"},
-	{"vllm_xargs", bothForms, "", ""},
-	{"watermarking", bothForms, "false", ""},
-	{"web_search_options", chatForm, "", "give a tool for it"},
-	{"whitespace_pattern", bothForms, `""`, "use json_space"},
-}
-
-// changesNothing reports whether a value of the field is its default.
-func (f *refusedField) changesNothing(value json.RawMessage) bool {
-	var compact bytes.Buffer
-	if json.Compact(&compact, value) != nil {
-		return false
+// bodyTypes has each type of a body.
+var bodyTypes = func() map[reflect.Type]bodyType {
+	types := map[reflect.Type]bodyType{}
+	for of, bodies := range map[form][]interface{}{
+		chatForm:         {chatRequest{}},
+		completionForm:   {completionRequest{}},
+		llamaForm:        {llamaRequest{}},
+		responsesForm:    {responsesRequest{}},
+		messagesForm:     {messagesRequest{}},
+		ollamaForm:       {ollamaChatRequest{}, ollamaGenerateRequest{}, ollamaEmbedRequest{}, ollamaEmbeddingsRequest{}},
+		optionsForm:      {ollamaOptions{}},
+		embeddingsForm:   {embeddingsRequest{}},
+		scoreForm:        {scoreRequest{}},
+		rerankForm:       {rerankRequest{}},
+		tokenizeForm:     {tokenizeRequest{}, tokenizeChat{}, detokenizeRequest{}},
+		conversationForm: {conversationRequest{}},
+		showForm:         {ollamaShowRequest{}},
+		aliasForm:        {aliasRequest{}},
+	} {
+		for _, body := range bodies {
+			t := reflect.TypeOf(body)
+			types[t] = bodyType{of, fieldTypes(t)}
+		}
 	}
-	text := compact.String()
-	for _, neutral := range append(strings.Fields(f.neutral), "null", "{}") {
-		if text == neutral {
+	return types
+}()
+
+// checkFields refuses the fields of a body that would be ignored. `into` is the struct that decodes the body, or a
+// pointer to it. A body that is no object is left to its decoder.
+func checkFields(text []byte, into interface{}) error {
+	t := reflect.TypeOf(into)
+	if t.Kind() == reflect.Ptr {
+		t = t.Elem()
+	}
+	body, known := bodyTypes[t]
+	if !known {
+		panic("bodyTypes has no " + t.Name())
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		return nil
+	}
+	return body.check("", members)
+}
+
+// check refuses members of an object that would be ignored. `within` is the path of the object with a dot at its end;
+// "" for the body.
+func (b bodyType) check(within string, members map[string]json.RawMessage) error {
+	for _, name := range sortedNames(members) {
+		value := members[name]
+		if asksForNothing(value) {
+			continue
+		}
+		t, obeyed := b.fields[name]
+		if !obeyed {
+			if err := b.refuse(within+name, value, members); err != nil {
+				return err
+			}
+			continue
+		}
+		if inner := objectType(t); inner != nil {
+			var object map[string]json.RawMessage
+			if json.Unmarshal(value, &object) != nil {
+				continue // the decoder reports it
+			}
+			if err := (bodyType{b.form, fieldTypes(inner)}).check(within+name+".", object); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func sortedNames(members map[string]json.RawMessage) []string {
+	names := make([]string, 0, len(members))
+	for name := range members {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// refuse returns the failure of a field that is not obeyed; nil if it may be passed over beside the other members.
+func (b bodyType) refuse(path string, value json.RawMessage, members map[string]json.RawMessage) error {
+	rule := ruleOf(strings.TrimPrefix(path, optionsPrefix), b.form)
+	if rule != nil && rule.passes(value, members) {
+		return nil
+	}
+	path = shortName(path)
+	failure := invalid(path, "%s is not supported; leave it out", path)
+	switch {
+	case rule == nil:
+		failure = invalid(path, "%s is not a field of this request; leave it out", path)
+		failure.Code = "unknown_parameter"
+	case rule.advice != "":
+		failure = invalid(path, "%s is not supported; %s", path, rule.advice)
+	}
+	failure.named = true
+	return failure
+}
+
+// shortName returns the beginning of a name that a client has chosen, for an error.
+func shortName(name string) string {
+	const max = 100
+	if len(name) <= max {
+		return name
+	}
+	return strings.ToValidUTF8(name[:max], "") + "..."
+}
+
+// asksForNothing reports whether a value has the meaning of a field that is left out, whatever its name.
+func asksForNothing(value json.RawMessage) bool {
+	switch string(compacted(value)) {
+	case "", "null", "[]", "{}", `""`:
+		return true
+	}
+	return false
+}
+
+// compacted returns a short value without white space.
+func compacted(value json.RawMessage) []byte {
+	const short = 64
+	var compact bytes.Buffer
+	if len(value) > short || json.Compact(&compact, value) != nil {
+		return value
+	}
+	return compact.Bytes()
+}
+
+// passes reports whether a value changes nothing beside the other members of its object.
+func (r *fieldRule) passes(value json.RawMessage, members map[string]json.RawMessage) bool {
+	if r.neutral == anyValue {
+		return true
+	}
+	numOff := 0
+	for _, other := range r.beside {
+		if value := members[other.name]; asksForNothing(value) || isEqual(value, other.off) {
+			numOff++
+		}
+	}
+	if len(r.beside) > 0 && numOff == len(r.beside) {
+		return true
+	}
+	for _, neutral := range strings.Fields(r.neutral) {
+		if isEqual(value, neutral) {
 			return true
 		}
 	}
 	return false
 }
 
-// readRequest decodes a body like read, and refuses fields that would be ignored although they change the
-// answer.
-func (c *call) readRequest(into interface{}, of form) error {
-	text, err := c.body()
-	if err != nil {
-		return err
-	}
-	if err := decode(text, into); err != nil {
-		return err
-	}
-	return refuseFields(text, of)
+// isEqual reports whether a value is the same text or the same number as another.
+func isEqual(value json.RawMessage, other string) bool {
+	text := string(compacted(value))
+	a, errA := strconv.ParseFloat(text, 64)
+	b, errB := strconv.ParseFloat(other, 64)
+	return text == other || errA == nil && errB == nil && a == b
 }
 
-// refuseFields refuses fields of a body that would be ignored although they change the answer.
-func refuseFields(text []byte, of form) error {
-	var given map[string]json.RawMessage
-	if json.Unmarshal(text, &given) != nil {
-		return nil // null has no fields
-	}
-	for i := range refusedFields {
-		field := &refusedFields[i]
-		value, has := given[field.name]
-		if !has || field.in&of == 0 || field.changesNothing(value) {
-			continue
-		}
-		if field.advice == "" {
-			return invalid(field.name, "%s is not supported", field.name)
-		}
-		return invalid(field.name, "%s is not supported; %s", field.name, field.advice)
-	}
-	return nil
-}
-
-// FieldRules lists the fields of a request by their treatment, each list in alphabetical order. Fields in none of
-// the lists are passed over too.
+// FieldRules lists the fields of a body by their treatment, each list in alphabetical order. A field of an object has the
+// name of that object and a dot before its own. A field in no list is refused.
 type FieldRules struct {
 	Obeyed, Refused, PassedOver []string
 }
 
-// RulesOfFields returns the rules for /v1/chat/completions or /v1/completions, and false for other paths.
+// RulesOfFields returns the rules of the bodies that are sent to a path, and false if there are none. The path of
+// ollama's options is that of a request with "#options" at its end.
 func RulesOfFields(path string) (FieldRules, bool) {
-	var of form
-	var request interface{}
-	switch path {
-	case "/v1/chat/completions":
-		of, request = chatForm, chatRequest{}
-	case "/v1/completions":
-		of, request = completionForm, completionRequest{}
-	default:
+	body, known := bodyAt(path)
+	if !known {
 		return FieldRules{}, false
 	}
-	rules := FieldRules{PassedOver: append([]string{}, passedFields...)}
-	for name := range fieldNames(reflect.TypeOf(request)) {
+	rules := FieldRules{}
+	obeyed := map[string]bool{}
+	listObeyed("", body.fields, obeyed)
+	for name := range obeyed {
 		rules.Obeyed = append(rules.Obeyed, name)
 	}
-	for _, field := range refusedFields {
-		if field.in&of != 0 {
-			rules.Refused = append(rules.Refused, field.name)
+	for i := range fieldRules {
+		rule := &fieldRules[i]
+		switch {
+		case rule.in&body.form == 0 || obeyed[rule.name]:
+		case rule.neutral == anyValue:
+			rules.PassedOver = append(rules.PassedOver, rule.name)
+		default:
+			rules.Refused = append(rules.Refused, rule.name)
 		}
 	}
-	sort.Strings(rules.Obeyed)
+	for _, list := range [][]string{rules.Obeyed, rules.Refused, rules.PassedOver} {
+		sort.Strings(list)
+	}
 	return rules, true
+}
+
+func bodyAt(path string) (bodyType, bool) {
+	if strings.HasSuffix(path, "#options") {
+		return bodyTypes[reflect.TypeOf(ollamaOptions{})], true
+	}
+	for _, each := range documented {
+		if each.path == path && each.body != nil {
+			return bodyTypes[reflect.TypeOf(each.body)], true
+		}
+	}
+	return bodyType{}, false
+}
+
+// listObeyed adds the paths of the obeyed fields: those of an object in place of the object itself.
+func listObeyed(within string, fields map[string]reflect.Type, into map[string]bool) {
+	for name, t := range fields {
+		if inner := objectType(t); inner != nil {
+			listObeyed(within+name+".", fieldTypes(inner), into)
+			continue
+		}
+		into[within+name] = true
+	}
 }

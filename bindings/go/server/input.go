@@ -140,6 +140,18 @@ func toolsOf(tools json.RawMessage) ([]responsesTool, error) {
 	return list, nil
 }
 
+// chatToolsOf returns the tools in the form of chat completions; nil if there are none.
+func chatToolsOf(tools []responsesTool) (json.RawMessage, error) {
+	if len(tools) == 0 {
+		return nil, nil
+	}
+	out := make([]map[string]interface{}, len(tools))
+	for i := range tools {
+		out[i] = tools[i].chatTool()
+	}
+	return json.Marshal(out)
+}
+
 func isListed(text string, list []string) bool {
 	for _, each := range list {
 		if each == text {
@@ -147,75 +159,4 @@ func isListed(text string, list []string) bool {
 		}
 	}
 	return false
-}
-
-// responsesChoice holds the tools that an answer may call, and how.
-type responsesChoice struct {
-	tools  []responsesTool
-	choice json.RawMessage // in the form of chat completions
-}
-
-// choiceOf applies tool_choice to the tools. Only allowed_tools removes tools: the others are in the prompt of
-// no answer that may not call them.
-func choiceOf(tools []responsesTool, choice json.RawMessage) (responsesChoice, error) {
-	out := responsesChoice{tools, choice}
-	var fields struct {
-		Type  string `json:"type"`
-		Name  string `json:"name"`
-		Mode  string `json:"mode"`
-		Tools []struct {
-			Type string `json:"type"`
-			Name string `json:"name"`
-		} `json:"tools"`
-	}
-	if isAbsent(choice) || json.Unmarshal(choice, &fields) != nil {
-		return out, nil // words are checked with those of chat completions
-	}
-	switch fields.Type {
-	case "function":
-		if find(tools, fields.Name) == nil {
-			return out, invalid("tool_choice", "tool_choice names the function %q, which is not among the tools", fields.Name)
-		}
-		out.choice, _ = json.Marshal(map[string]interface{}{"type": "function",
-			"function": map[string]string{"name": fields.Name}})
-	case "allowed_tools":
-		if fields.Mode != "auto" && fields.Mode != "required" {
-			return out, invalid("tool_choice", "tool_choice.mode must be auto or required, not %q", fields.Mode)
-		}
-		out.choice, _ = json.Marshal(fields.Mode)
-		out.tools = nil
-		for i, allowed := range fields.Tools {
-			tool := find(tools, allowed.Name)
-			if allowed.Type != "function" || tool == nil {
-				return out, invalid("tool_choice", "tool_choice.tools[%d] is no function among the tools", i)
-			}
-			if find(out.tools, allowed.Name) == nil {
-				out.tools = append(out.tools, *tool)
-			}
-		}
-	default:
-		return out, invalid("tool_choice", "tool_choice.type must be function or allowed_tools, not %q", fields.Type)
-	}
-	return out, nil
-}
-
-func find(tools []responsesTool, name string) *responsesTool {
-	for i := range tools {
-		if tools[i].Name == name {
-			return &tools[i]
-		}
-	}
-	return nil
-}
-
-// chatTools returns the tools in the form of chat completions; nil if there are none.
-func (c *responsesChoice) chatTools() (json.RawMessage, error) {
-	if len(c.tools) == 0 {
-		return nil, nil
-	}
-	out := make([]map[string]interface{}, len(c.tools))
-	for i := range c.tools {
-		out[i] = c.tools[i].chatTool()
-	}
-	return json.Marshal(out)
 }

@@ -1,9 +1,6 @@
 package server
 
-import (
-	"encoding/json"
-	"reflect"
-)
+import "encoding/json"
 
 // llama.cpp's own requests for text: /completion and /infill. Their answers are in llama_answers.go.
 
@@ -15,13 +12,15 @@ func (s *Server) llamaRoutes() {
 	s.get("/slots", s.slots)
 }
 
-// llamaRequest is the body of /completion and /infill. The settings of OpenAI's requests count too.
+// llamaRequest is the body of /completion and /infill. The settings and the constraints of OpenAI's requests count too.
 type llamaRequest struct {
 	commonFields
-	Prompt     llamaPrompts    `json:"prompt"`
-	NumProbs   int             `json:"n_probs"`
-	Grammar    string          `json:"grammar"`
-	JSONSchema json.RawMessage `json:"json_schema"`
+	Prompt         llamaPrompts    `json:"prompt"`
+	MaxTokens      *int            `json:"max_tokens"` // another name of n_predict
+	NumProbs       int             `json:"n_probs"`
+	ResponseFormat json.RawMessage `json:"response_format"`
+	formatFields
+	truncation
 
 	InputPrefix string       `json:"input_prefix"` // of /infill, like the next two
 	InputSuffix string       `json:"input_suffix"`
@@ -133,31 +132,6 @@ func tokensOf(model Model, prompt []llamaPart) ([]int32, error) {
 	return tokens, nil
 }
 
-// readLlama reads a request. A setting that would change the answer and is not supported is refused.
-func (c *call) readLlama() (*llamaRequest, error) {
-	var body json.RawMessage
-	if err := c.read(&body); err != nil {
-		return nil, err
-	}
-	request := &llamaRequest{}
-	if err := decode(body, request); err != nil {
-		return nil, err
-	}
-	var fields map[string]json.RawMessage
-	if err := decode(body, &fields); err != nil {
-		return nil, err
-	}
-	known := fieldNames(reflect.TypeOf(llamaRequest{}))
-	rest := map[string]json.RawMessage{}
-	for name, value := range fields {
-		_, setting := neutralSettings[name]
-		if !known[name] && (setting || name == "dry_sequence_breakers") {
-			rest[name] = value
-		}
-	}
-	return request, checkSettings(rest, "", fields)
-}
-
 // generation returns the generation of a request, still without its prompt.
 func (r *llamaRequest) generation(c *call) (*Generation, error) {
 	if r.Seed != nil && (*r.Seed < 0 || *r.Seed == 1<<32-1) {
@@ -170,38 +144,36 @@ func (r *llamaRequest) generation(c *call) (*Generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(r.Priority), StopTexts: r.Stop, IgnoreEOS: r.IgnoreEOS,
-		Grammar: r.Grammar}
-	if r.NumProbs < 0 || r.NumProbs > 20 {
-		return nil, invalid("n_probs", "n_probs must be from 0 to 20, not %d", r.NumProbs)
+	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(r.Priority), StopTexts: r.Stop, IgnoreEOS: r.IgnoreEOS}
+	if r.NumProbs < 0 || r.NumProbs > maxTopLogProbs {
+		return nil, invalid("n_probs", "n_probs must be from 0 to %d, not %d", maxTopLogProbs, r.NumProbs)
 	}
 	g.LogProbs, g.TopLogProbs = r.NumProbs > 0, r.NumProbs
-	if r.NumPredict != nil {
-		if *r.NumPredict == 0 {
-			return nil, invalid("n_predict", "n_predict must be 1 or more, or -1 for the rest of the context, not 0")
-		}
-		if *r.NumPredict > 0 {
-			g.MaxNewTokens = *r.NumPredict
-		}
+	if g.MaxNewTokens, err = r.numPredict(); err != nil {
+		return nil, err
 	}
-	if !isAbsent(r.JSONSchema) {
-		if r.Grammar != "" {
-			return nil, invalid("json_schema", "json_schema and grammar exclude each other; send one of them")
-		}
-		g.ResponseFormat, err = json.Marshal(map[string]interface{}{"type": "json_schema",
-			"json_schema": map[string]interface{}{"name": "answer", "schema": r.JSONSchema}})
-		g.ResponseField = "json_schema"
-		if err != nil {
-			return nil, err
-		}
+	if err := r.formatFields.fill(g, r.ResponseFormat); err != nil {
+		return nil, err
 	}
 	g.Restrictions, err = r.restrictions(g.MaxNewTokens)
 	return g, err
 }
 
+// numPredict returns the number of tokens to generate; 0 means the rest of the context, for which llama.cpp has -1.
+func (r *llamaRequest) numPredict() (int, error) {
+	asked, err := either("n_predict", r.NumPredict, "max_tokens", r.MaxTokens)
+	switch {
+	case err != nil || asked == nil || *asked < 0:
+		return 0, err
+	case *asked == 0:
+		return 0, invalid("n_predict", "n_predict must be 1 or more, or -1 for the rest of the context, not 0")
+	}
+	return *asked, nil
+}
+
 func (s *Server) llamaCompletion(c *call) error {
-	request, err := c.readLlama()
-	if err != nil {
+	request := &llamaRequest{}
+	if err := c.read(request); err != nil {
 		return err
 	}
 	if len(request.Prompt.prompts) == 0 {
@@ -223,8 +195,8 @@ func (s *Server) llamaCompletion(c *call) error {
 }
 
 func (s *Server) llamaInfill(c *call) error {
-	request, err := c.readLlama()
-	if err != nil {
+	request := &llamaRequest{}
+	if err := c.read(request); err != nil {
 		return err
 	}
 	infill := infillPrompt{Prefix: request.InputPrefix, Suffix: request.InputSuffix, Files: request.InputExtra}
@@ -257,9 +229,14 @@ func (s *Server) llamaText(c *call, request *llamaRequest, prompts func(Model) (
 	}
 	var streams []Stream
 	defer func() { closeAll(streams) }()
-	for _, each := range tokens {
+	for i := range tokens {
 		one := *g
-		one.Tokens = each
+		one.Tokens = tokens[i]
+		if cut, err := request.cut(model, &one, g.MaxNewTokens); err != nil {
+			return err
+		} else if cut != nil {
+			one.Tokens, tokens[i] = cut, cut
+		}
 		more, err := submitAll(c, model, &one, 1)
 		if err != nil {
 			return err

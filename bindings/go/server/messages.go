@@ -55,38 +55,6 @@ type outputConfig struct {
 	Format json.RawMessage `json:"format"`
 }
 
-// Fields of the bodies of Anthropic's interface, those of the types as obeyed.
-var (
-	messagesFields = newBodyFields("", messagesRequest{}, otherFields{
-		"metadata": passedOver, "cache_control": passedOver, "service_tier": passedOver, "inference_geo": passedOver,
-		"speed": passedOver, "diagnostics": passedOver, "user_profile_id": passedOver, "workspace_id": passedOver,
-		"betas": passedOver, "billing_policy": passedOver, "fallbacks": passedOver, "fallback_credit_token": passedOver,
-		"container":   "the server runs no code",
-		"compaction":  "shorten the messages in the client",
-		"mcp_servers": "the server connects to no others; give their tools as custom tools",
-	})
-	thinkingFields = newBodyFields("thinking.", thinkingOptions{}, nil)
-	outputFields   = newBodyFields("output_config.", outputConfig{}, nil)
-)
-
-// UnmarshalJSON refuses fields that would be ignored.
-func (r *messagesRequest) UnmarshalJSON(text []byte) error {
-	type plain messagesRequest
-	return messagesFields.decode(text, (*plain)(r))
-}
-
-// UnmarshalJSON refuses fields that would be ignored.
-func (o *thinkingOptions) UnmarshalJSON(text []byte) error {
-	type plain thinkingOptions
-	return thinkingFields.decode(text, (*plain)(o))
-}
-
-// UnmarshalJSON refuses fields that would be ignored.
-func (o *outputConfig) UnmarshalJSON(text []byte) error {
-	type plain outputConfig
-	return outputFields.decode(text, (*plain)(o))
-}
-
 // Names that the fields of chat completions have in this interface.
 var messagesNames = map[string]string{"response_format": "output_config.format", "stop": "stop_sequences"}
 

@@ -25,8 +25,6 @@ type ollamaCommon struct {
 	KeepAlive   json.RawMessage            `json:"keep_alive"`
 	LogProbs    bool                       `json:"logprobs"`
 	TopLogProbs int                        `json:"top_logprobs"`
-	Truncate    *bool                      `json:"truncate"` // passed over: a prompt that is too long is refused
-	Shift       *bool                      `json:"shift"`    // passed over: an answer ends with the context
 }
 
 // ollamaChatRequest is the body of /api/chat.
@@ -39,13 +37,10 @@ type ollamaChatRequest struct {
 // ollamaGenerateRequest is the body of /api/generate.
 type ollamaGenerateRequest struct {
 	ollamaCommon
-	Prompt   string            `json:"prompt"`
-	Suffix   string            `json:"suffix"`
-	System   string            `json:"system"`
-	Raw      bool              `json:"raw"`      // the prompt needs no template
-	Template string            `json:"template"` // refused
-	Context  []int32           `json:"context"`  // refused
-	Images   []json.RawMessage `json:"images"`   // refused
+	Prompt string `json:"prompt"`
+	Suffix string `json:"suffix"`
+	System string `json:"system"`
+	Raw    bool   `json:"raw"` // the prompt needs no template
 }
 
 func (r *ollamaCommon) streams() bool { return r.Stream == nil || *r.Stream }
@@ -188,9 +183,6 @@ func (s *Server) ollamaGenerate(c *call) error {
 }
 
 func (s *Server) answerOllamaGenerate(c *call, request *ollamaGenerateRequest) error {
-	if err := request.check(); err != nil {
-		return err
-	}
 	switch {
 	case request.Suffix != "":
 		return s.ollamaInsert(c, request)
@@ -205,18 +197,6 @@ func (s *Server) answerOllamaGenerate(c *call, request *ollamaGenerateRequest) e
 	}
 	messages = append(messages, chatMessage{Role: "user", Content: request.Prompt})
 	return s.answerOllamaChat(c, &request.ollamaCommon, messages, nil, false)
-}
-
-func (r *ollamaGenerateRequest) check() error {
-	switch {
-	case r.Template != "":
-		return invalid("template", "template is not supported; render the prompt yourself and send it with raw")
-	case len(r.Context) > 0:
-		return invalid("context", "context is not supported; send the conversation to /api/chat")
-	case len(r.Images) > 0:
-		return invalid("images", "images are not supported")
-	}
-	return nil
 }
 
 // ollamaRaw continues a prompt without a template. As in ollama, the texts of special tokens are those tokens.

@@ -116,9 +116,8 @@ func (s *Server) listForKey(w http.ResponseWriter, r *http.Request, list func(na
 
 // ollamaShowRequest is the body of /api/show.
 type ollamaShowRequest struct {
-	Model   string `json:"model"`
-	Name    string `json:"name"` // older name of `model`
-	Verbose bool   `json:"verbose"`
+	Model string `json:"model"`
+	Name  string `json:"name"` // older name of `model`
 }
 
 // ollamaShow describes a model without loading it.

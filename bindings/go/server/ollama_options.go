@@ -6,25 +6,33 @@ import (
 	"strconv"
 )
 
-// Names of ollama's options in OpenAI's requests, and in the extensions of those; nil means the same name.
+// ollamaOptions has the fields of `options`: ollama's own names, and those of OpenAI's requests.
+type ollamaOptions struct {
+	commonFields
+	MaxTokens json.RawMessage `json:"num_predict"`
+}
+
+// Names of ollama's options in OpenAI's requests, if they differ.
 var ollamaOptionNames = map[string]string{"num_predict": "max_tokens", "repeat_penalty": "repetition_penalty"}
 
-// ollamaOptionsObeyed holds the options that every request of this server has.
-var ollamaOptionsObeyed = map[string]bool{"num_predict": true, "repeat_penalty": true, "seed": true, "temperature": true,
-	"top_k": true, "top_p": true, "min_p": true, "presence_penalty": true, "frequency_penalty": true, "stop": true}
+// ollamaNumbers holds the options that must be numbers.
+var ollamaNumbers = map[string]bool{"num_predict": true, "repeat_penalty": true, "seed": true, "temperature": true,
+	"top_k": true, "top_p": true, "min_p": true, "presence_penalty": true, "frequency_penalty": true}
 
 // openAIOptions converts options to fields of a request in OpenAI's format. An option that would change the answer
 // and is not supported is refused.
 func openAIOptions(options map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	known := bodyTypes[reflect.TypeOf(ollamaOptions{})]
+	if err := known.check(optionsPrefix, options); err != nil {
+		return nil, err
+	}
 	out := map[string]json.RawMessage{}
-	rest := map[string]json.RawMessage{}
 	for name, value := range options {
+		_, obeyed := known.fields[name]
 		switch {
-		case isAbsent(value):
-		case !ollamaOptionsObeyed[name]:
-			rest[name] = value
-		case name != "stop" && !isNumber(value):
-			return nil, invalid("options."+name, "options.%s must be a number", name)
+		case !obeyed || isAbsent(value):
+		case ollamaNumbers[name] && !isNumber(value):
+			return nil, invalid(optionsPrefix+name, "options.%s must be a number", name)
 		case isNegative(name, value): // no limit, or a random seed
 		case ollamaOptionNames[name] != "":
 			out[ollamaOptionNames[name]] = value
@@ -32,14 +40,7 @@ func openAIOptions(options map[string]json.RawMessage) (map[string]json.RawMessa
 			out[name] = value
 		}
 	}
-	known := fieldNames(reflect.TypeOf(commonFields{}))
-	for name, value := range rest {
-		if known[name] {
-			out[name] = value
-			delete(rest, name)
-		}
-	}
-	return out, checkSettings(rest, "options.", options)
+	return out, nil
 }
 
 // fieldNames returns the names of fields in the form of ollama, by their names in OpenAI's requests.

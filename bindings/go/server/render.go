@@ -21,7 +21,7 @@ func renderPrompt(model Model, name string, g *Generation) (rendered, error) {
 // renderCompletions answers with a list that has one entry per prompt.
 func (s *Server) renderCompletions(c *call) error {
 	var request completionRequest
-	if err := c.readRequest(&request, completionForm); err != nil {
+	if err := c.read(&request); err != nil {
 		return err
 	}
 	model, err := s.open(c, request.Model, request.Prompt.numBytes())

@@ -19,7 +19,6 @@ type rerankRequest struct {
 	ReturnDocuments *bool            `json:"return_documents"`
 	MaxTokensPerDoc *int             `json:"max_tokens_per_doc"` // longer documents are cut
 	RankFields      []string         `json:"rank_fields"`        // only "text"
-	MaxChunksPerDoc *int             `json:"max_chunks_per_doc"` // refused
 	Priority        *int             `json:"priority"`
 }
 
@@ -68,9 +67,6 @@ func (r *rerankRequest) check() error {
 		return invalid("top_n", "top_n must be 1 or more, not %d", *r.TopN)
 	case r.MaxTokensPerDoc != nil && *r.MaxTokensPerDoc < 1:
 		return invalid("max_tokens_per_doc", "max_tokens_per_doc must be 1 or more, not %d", *r.MaxTokensPerDoc)
-	case r.MaxChunksPerDoc != nil:
-		return invalid("max_chunks_per_doc", "max_chunks_per_doc is not supported, as documents are not divided; "+
-			"use max_tokens_per_doc")
 	}
 	for _, field := range r.RankFields {
 		if field != "text" {

@@ -1,8 +1,6 @@
 package server
 
-import (
-	"encoding/json"
-)
+import "encoding/json"
 
 // responsesRequest is the body of /v1/responses and /v1/responses/input_tokens.
 type responsesRequest struct {
@@ -55,49 +53,12 @@ func (n *conversationName) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Fields of the body of /v1/responses, those of the type as obeyed.
-var responsesFields = newBodyFields("", responsesRequest{}, otherFields{
-	"safety_identifier": passedOver, "prompt_cache_key": passedOver,
-	"prompt_cache_retention": passedOver, "prompt_cache_options": passedOver, "service_tier": passedOver,
-	"access_programs": passedOver, "background_options": passedOver,
-	"prompt":             "templates of prompts are not stored here; send the text as input",
-	"moderation":         "there is no model for moderation",
-	"context_management": "compact the input in the client, or set truncation to auto",
-	"image":              "the server makes no images",
-	"personality":        "write it into instructions",
-})
-
-var (
-	// A summary is passed over, because the answer has the reasoning itself.
-	reasoningFields = newBodyFields("reasoning.", reasoningOptions{}, otherFields{"summary": passedOver,
-		"generate_summary": passedOver})
-	textFields = newBodyFields("text.", textOptions{}, nil)
-)
-
 // Values of include that concern tools which the server does not run, or contents that are always there.
 var passedIncludes = []string{"file_search_call.results", "web_search_call.results", "web_search_call.action.sources",
 	"message.input_image.image_url", "computer_call_output.output.image_url", "code_interpreter_call.outputs",
 	"reasoning.encrypted_content"}
 
 const includeLogProbs = "message.output_text.logprobs"
-
-// UnmarshalJSON refuses fields that would be ignored.
-func (r *responsesRequest) UnmarshalJSON(text []byte) error {
-	type plain responsesRequest
-	return responsesFields.decode(text, (*plain)(r))
-}
-
-// UnmarshalJSON refuses fields that would be ignored.
-func (o *reasoningOptions) UnmarshalJSON(text []byte) error {
-	type plain reasoningOptions
-	return reasoningFields.decode(text, (*plain)(o))
-}
-
-// UnmarshalJSON refuses fields that would be ignored.
-func (o *textOptions) UnmarshalJSON(text []byte) error {
-	type plain textOptions
-	return textFields.decode(text, (*plain)(o))
-}
 
 // Names that the fields of chat completions have in this interface.
 var responsesNames = map[string]string{"messages": "input", "response_format": "text.format",

@@ -95,16 +95,12 @@ func (w *responseWork) generate(c *call) error {
 	if err != nil {
 		return err
 	}
-	choice, err := choiceOf(tools, request.ToolChoice)
-	if err != nil {
-		return err
-	}
-	chat := chatRequest{commonFields: request.commonFields, Messages: messages, ToolChoice: choice.choice,
+	chat := chatRequest{commonFields: request.commonFields, Messages: messages, ToolChoice: request.ToolChoice,
 		ParallelToolCalls: request.ParallelToolCalls, MaxTokens: request.MaxOutputTokens, ResponseFormat: request.format()}
 	if request.Reasoning != nil && request.Reasoning.Effort != nil {
 		chat.ReasoningEffort = *request.Reasoning.Effort
 	}
-	if chat.Tools, err = choice.chatTools(); err != nil {
+	if chat.Tools, err = chatToolsOf(tools); err != nil {
 		return err
 	}
 	if w.generation, err = chat.generation(c); err != nil {

@@ -25,8 +25,7 @@ type commonFields struct {
 	N                 *int      `json:"n"`
 	Stream            bool      `json:"stream"`
 	StreamOptions     *struct {
-		IncludeUsage    bool `json:"include_usage"`
-		ContinuousUsage bool `json:"continuous_usage_stats"`
+		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 	Priority *int `json:"priority"`
 	restrictionFields
@@ -135,14 +134,6 @@ func either[T comparable](name string, value *T, otherName string, other *T) (*T
 func inRange(param string, value *float64, min, max float64) error {
 	if value != nil && !(*value >= min && *value <= max) {
 		return invalid(param, "%s must be from %g to %g, not %g", param, min, max, *value)
-	}
-	return nil
-}
-
-// checkStream refuses options of streams that are not supported.
-func (f *commonFields) checkStream() error {
-	if f.StreamOptions != nil && f.StreamOptions.ContinuousUsage {
-		return invalid("stream_options", "stream_options.continuous_usage_stats is not supported; use include_usage")
 	}
 	return nil
 }

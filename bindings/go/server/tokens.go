@@ -22,13 +22,30 @@ type tokenizeRequest struct {
 	WithPieces   bool    `json:"with_pieces"`
 }
 
+// tokenizeChat has the fields of a body with messages.
+type tokenizeChat struct {
+	tokenizeRequest
+	chatRequest
+}
+
+// checkFields refuses fields that would be ignored.
+func (r *tokenizeRequest) checkFields(body []byte) error {
+	if isAbsent(r.Messages) {
+		return checkFields(body, tokenizeRequest{})
+	}
+	return checkFields(body, tokenizeChat{})
+}
+
 func (s *Server) tokenize(c *call) error {
-	var body json.RawMessage
-	if err := c.read(&body); err != nil {
+	body, err := c.body()
+	if err != nil {
 		return err
 	}
 	var request tokenizeRequest
 	if err := decode(body, &request); err != nil {
+		return err
+	}
+	if err := request.checkFields(body); err != nil {
 		return err
 	}
 	s.fillModel(c, &request.Model)
@@ -73,9 +90,6 @@ func (r *tokenizeRequest) tokens(c *call, model Model, body json.RawMessage) ([]
 	}
 	var chat chatRequest
 	if err := decode(body, &chat); err != nil {
-		return nil, err
-	}
-	if err := refuseFields(body, chatForm); err != nil {
 		return nil, err
 	}
 	g, err := chat.generation(c)

@@ -1,6 +1,9 @@
 package server
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // functionFields holds the tools of a conversation in OpenAI's first form.
 type functionFields struct {
@@ -40,8 +43,32 @@ func (f *chatRequest) fillTools(g *Generation) error {
 	if g.AllowedTools, err = allowedTools(choice); err != nil {
 		return err
 	}
-	if g.AllowedTools != nil && g.Tools == nil {
-		return invalid("tool_choice", "tool_choice allows tools, but there are none; send tools")
+	return checkChosen(g)
+}
+
+// checkChosen refuses a choice of functions that are not among the tools.
+func checkChosen(g *Generation) error {
+	chosen := g.AllowedTools
+	if name := strings.TrimPrefix(g.ToolChoice, "function:"); name != g.ToolChoice {
+		chosen = []string{name}
+	}
+	if len(chosen) == 0 {
+		return nil
+	}
+	var tools []struct {
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	_ = json.Unmarshal(g.Tools, &tools) // the engine reports malformed tools
+	for _, name := range chosen {
+		has := false
+		for i := range tools {
+			has = has || tools[i].Function.Name == name
+		}
+		if !has {
+			return invalid("tool_choice", "tool_choice names the function %q, which is not among the tools; send it in tools", name)
+		}
 	}
 	return nil
 }
@@ -177,7 +204,9 @@ func allowedTools(value json.RawMessage) ([]string, error) {
 		if tool.Type != "function" || name == "" {
 			return nil, invalid("tool_choice", "allowed tools must be functions with their names")
 		}
-		names = append(names, name)
+		if !isListed(name, names) {
+			names = append(names, name)
+		}
 	}
 	if len(names) == 0 {
 		return nil, invalid("tool_choice", "allowed tools must be a list of at least one function; or use none")

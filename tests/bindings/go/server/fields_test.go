@@ -43,7 +43,29 @@ const (
 var fieldsOfOthers = map[string]string{
 	"/v1/chat/completions": openAIChatFields + " " + vllmFields + " " + vllmChatFields + " " + llamaFields,
 	"/v1/completions":      openAICompletionFields + " " + vllmFields + " " + vllmCompletionFields + " " + llamaFields,
+	"/completion":          llamaFields + " prompt",
+	"/v1/responses": `background conversation include input instructions max_output_tokens max_tool_calls metadata model
+		moderation parallel_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_retention reasoning
+		safety_identifier service_tier store stream stream_options temperature text tool_choice tools top_logprobs top_p
+		truncation user context_management`,
+	"/v1/messages": `cache_control container inference_geo max_tokens mcp_servers messages metadata model output_config
+		service_tier stop_sequences stream system temperature thinking tool_choice tools top_k top_p betas context_management
+		speed`,
+	"/api/chat": `model messages tools format options stream think keep_alive logprobs top_logprobs truncate shift`,
+	"/api/generate": `model prompt suffix images format options system template stream raw keep_alive context think logprobs
+		top_logprobs truncate shift`,
+	"/api/chat#options": `num_keep seed num_predict top_k top_p min_p typical_p repeat_last_n temperature repeat_penalty
+		presence_penalty frequency_penalty penalize_newline stop numa num_ctx num_batch num_gpu main_gpu use_mmap num_thread
+		tfs_z mirostat mirostat_tau mirostat_eta low_vram f16_kv logits_all vocab_only use_mlock`,
+	"/api/embed":     `model input truncate dimensions options keep_alive`,
+	"/api/show":      `model verbose system template options`,
+	"/v1/embeddings": `model input encoding_format dimensions user`,
+	"/v1/rerank":     `model query documents top_n return_documents max_chunks_per_doc max_tokens_per_doc rank_fields`,
+	"/v1/tokenize":   `model prompt add_special_tokens return_token_strs messages content add_special parse_special with_pieces`,
 }
+
+// textPaths are those whose bodies have OpenAI's fields of texts.
+var textPaths = []string{"/v1/chat/completions", "/v1/completions"}
 
 func rulesOf(t *testing.T, path string) map[string]string {
 	t.Helper()
@@ -71,95 +93,216 @@ func TestEveryFieldOfOtherServersHasARule(t *testing.T) {
 	for path, names := range fieldsOfOthers {
 		rules := rulesOf(t, path)
 		for _, name := range strings.Fields(names) {
-			if rules[name] == "" {
+			has := rules[name] != ""
+			for other := range rules {
+				has = has || strings.HasPrefix(other, name+".")
+			}
+			if !has {
 				t.Errorf("%s: %s has no rule", path, name)
 			}
 		}
 	}
-	if _, is := server.RulesOfFields("/v1/embeddings"); is {
-		t.Error("rules of another path")
+	if _, is := server.RulesOfFields("/v1/models"); is {
+		t.Error("rules of a path without a body")
 	}
 }
 
-// The table in docs/server.md has rows: | RULE | REQUESTS | `FIELD`, `FIELD` |.
+// Paths of the bodies in docs/fields.md, under their names there.
+var documentedBodies = []struct{ name, path string }{
+	{"chats", "/v1/chat/completions"}, {"completions", "/v1/completions"}, {"llama.cpp", "/completion"},
+	{"responses", "/v1/responses"}, {"messages", "/v1/messages"}, {"ollama chats", "/api/chat"},
+	{"ollama prompts", "/api/generate"}, {"ollama options", "/api/chat#options"}, {"embeddings", "/v1/embeddings"},
+	{"ollama embeddings", "/api/embed"}, {"scores", "/v1/score"}, {"rerank", "/v1/rerank"}, {"tokenize", "/v1/tokenize"},
+	{"detokenize", "/v1/detokenize"}, {"conversations", "/v1/conversations"}, {"ollama models", "/api/show"},
+}
+
+// ruleRows returns the rows of the document: | RULE | BODIES | `FIELD`, `FIELD` |.
+func ruleRows(t *testing.T) []string {
+	t.Helper()
+	bodies := map[string][]string{} // names of bodies by a rule and a field
+	for _, body := range documentedBodies {
+		for name, rule := range rulesOf(t, body.path) {
+			bodies[rule+" "+name] = append(bodies[rule+" "+name], body.name)
+		}
+	}
+	fields := map[string][]string{} // by the beginning of their row
+	for key, names := range bodies {
+		rule, field := key[:strings.LastIndexByte(key, ' ')], key[strings.LastIndexByte(key, ' ')+1:]
+		list := strings.Join(names, ", ")
+		if len(names) == len(documentedBodies) {
+			list = "all"
+		}
+		begin := "| " + rule + " | " + list + " | "
+		fields[begin] = append(fields[begin], "`"+field+"`")
+	}
+	var rows []string
+	for begin, names := range fields {
+		sort.Strings(names)
+		rows = append(rows, begin+strings.Join(names, ", ")+" |")
+	}
+	sort.Strings(rows)
+	return rows
+}
+
 func TestTheDocumentListsTheRulesOfFields(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/server.md")
+	text, err := os.ReadFile("../../../../docs/fields.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	written := map[string]map[string]string{"/v1/chat/completions": {}, "/v1/completions": {}}
-	requests := map[string][]string{"both": {"/v1/chat/completions", "/v1/completions"}, "chats": {"/v1/chat/completions"},
-		"completions": {"/v1/completions"}}
+	var written []string
 	for _, line := range strings.Split(string(text), "\n") {
-		cells := strings.Split(line, " | ")
-		if len(cells) != 3 || requests[cells[1]] == nil {
-			continue
-		}
-		for i, name := range strings.Split(cells[2], "`") {
-			for _, path := range requests[cells[1]] {
-				if i%2 == 1 {
-					written[path][name] = strings.TrimPrefix(cells[0], "| ")
-				}
-			}
+		if strings.HasPrefix(line, "| obeyed |") || strings.HasPrefix(line, "| passed over |") || strings.HasPrefix(line, "| refused |") {
+			written = append(written, line)
 		}
 	}
-	for path := range written {
-		rules := rulesOf(t, path)
-		for name, rule := range rules {
-			if written[path][name] != rule {
-				t.Errorf("%s: %s is %s, and in the document %q", path, name, rule, written[path][name])
-			}
-		}
-		for name := range written[path] {
-			if rules[name] == "" {
-				t.Errorf("%s: the document has %s, which has no rule", path, name)
-			}
-		}
+	if rows := strings.Join(ruleRows(t), "\n"); rows != strings.Join(written, "\n") {
+		t.Errorf("the table of docs/fields.md must be:\n%s", rows)
 	}
 }
 
 // body returns a request for a path with further members.
 func body(path, more string) string {
-	if path == "/v1/completions" {
+	switch path {
+	case "/v1/completions":
 		return `{"model":"m","prompt":"x"` + more + `}`
+	case "/completion":
+		return `{"model":"m","prompt":[120]` + more + `}`
+	case "/v1/responses":
+		return `{"model":"m","input":"x"` + more + `}`
+	case "/v1/messages":
+		return message("x", more)
+	case "/api/chat":
+		return ollamaChat("x", `,"stream":false`+more)
+	case "/api/generate":
+		return `{"model":"m","prompt":"x","stream":false` + more + `}`
+	case "/api/chat#options":
+		return ollamaChat("x", `,"stream":false,"options":{`+strings.TrimPrefix(more, ",")+`}`)
+	case "/v1/embeddings", "/api/embed", "/v1/score":
+		return `{"model":"m","input":"x"` + more + `}`
+	case "/v1/rerank":
+		return `{"model":"m","query":"x","documents":["x"]` + more + `}`
+	case "/v1/detokenize":
+		return `{"model":"m","tokens":[120]` + more + `}`
+	case "/v1/tokenize":
+		return `{"model":"m","prompt":"x"` + more + `}`
+	case "/api/show":
+		return `{"model":"m"` + more + `}`
+	case "/v1/conversations":
+		return `{` + strings.TrimPrefix(more, ",") + `}`
 	}
 	return chat("x", more)
 }
 
+// besides has the settings without which a field has no effect.
+var besides = map[string]string{"adaptive_decay": `,"adaptive_target":0.5`, "dry_sequence_breakers": `,"dry_multiplier":1`,
+	"penalize_nl": `,"repetition_penalty":2`, "penalize_newline": `,"repeat_penalty":2`}
+
+// member returns a member of a body by its path.
+func member(path, value string) string {
+	if object, name, nested := strings.Cut(path, "."); nested && object != "speculative" {
+		return fmt.Sprintf(`,%q:{%q:%s}`, object, name, value)
+	}
+	return fmt.Sprintf(`,%q:%s`, path, value)
+}
+
 func TestFieldsThatWouldBeIgnoredAreRefusedByName(t *testing.T) {
 	f := start(t, nil)
-	for path := range fieldsOfOthers {
-		for name, rule := range rulesOf(t, path) {
+	for _, each := range documentedBodies {
+		rules := rulesOf(t, each.path)
+		rules["a_field_of_a_later_version"] = "unknown"
+		path, prefix := strings.TrimSuffix(each.path, "#options"), ""
+		if path != each.path {
+			prefix = "options."
+		}
+		for name, rule := range rules {
 			if rule == "obeyed" {
 				continue
 			}
-			response, text := f.do("POST", path, body(path, fmt.Sprintf(`,%q:"x7"`, name)))
+			response, text := f.do("POST", path, body(each.path, member(name, `"x7"`)))
 			if rule == "passed over" {
-				expect(t, response.StatusCode, 200)
+				if response.StatusCode != 200 {
+					t.Errorf("%s: %s: %d %s", each.name, name, response.StatusCode, text)
+				}
 				continue
 			}
-			message, _ := at(f.object(text), "error", "message").(string)
-			if response.StatusCode != 400 || at(f.object(text), "error", "param") != name || !strings.HasPrefix(message, name+" is not supported") {
-				t.Errorf("%s: %d %s", name, response.StatusCode, text)
+			if besides[name] != "" {
+				expect(t, response.StatusCode, 200)
+				response, text = f.do("POST", path, body(each.path, member(name, `"x7"`)+besides[name]))
+			}
+			checkFieldRefusal(t, f.object(text), each.path, prefix+name, rule)
+			expect(t, response.StatusCode, 400)
+		}
+	}
+}
+
+func TestAFieldThatAsksForNothingPasses(t *testing.T) {
+	f := start(t, nil)
+	for _, each := range documentedBodies {
+		for _, nothing := range []string{"null", "[]", "{ }", `""`} {
+			more := ""
+			for name, rule := range rulesOf(t, each.path) {
+				if rule == "refused" && !strings.Contains(name, ".") {
+					more += member(name, nothing)
+				}
+			}
+			response, text := f.do("POST", strings.TrimSuffix(each.path, "#options"), body(each.path, more+member("later", nothing)))
+			if response.StatusCode != 200 {
+				t.Errorf("%s: %s: %d %s", each.name, nothing, response.StatusCode, text)
 			}
 		}
 	}
+}
+
+func checkFieldRefusal(t *testing.T, answer map[string]interface{}, path, name, rule string) {
+	t.Helper()
+	want := name + " is not supported; "
+	if rule == "unknown" {
+		want = name + " is not a field of this request; "
+	}
+	message, _ := at(answer, "error", "message").(string)
+	if text, is := answer["error"].(string); is {
+		message = text // of ollama
+	}
+	if !strings.HasPrefix(message, want) && !strings.Contains(message, "adaptive_target is not supported") {
+		t.Errorf("%s: %s: %s", path, name, message)
+	}
+	if param := at(answer, "error", "param"); param != nil && param != name && param != "adaptive_target" {
+		t.Errorf("%s: %s: the refusal is about %v", path, name, param)
+	}
+}
+
+func TestAFieldHasOneSpelling(t *testing.T) {
+	f := start(t, nil)
+	for _, path := range textPaths { // encoding/json would accept it
+		param, code, _ := f.refusal("POST", path, body(path, `,"Temperature":0`), 400)
+		expect(t, []string{param, code}, []string{"Temperature", "unknown_parameter"})
+	}
+	param, _, message := f.refusal("POST", "/v1/embeddings", body("/v1/embeddings", `,"`+strings.Repeat("a", 1<<20)+`":1`), 400)
+	if len(param)+len(message) > 1000 {
+		t.Errorf("the refusal has %d bytes", len(param)+len(message))
+	}
+	param, _, _ = f.refusal("POST", "/v1/chat/completions", chat("x", `,"stream_options":{"include_usage":true,"colour":1}`), 400)
+	expect(t, param, "stream_options.colour")
 }
 
 func TestDefaultsOfRefusedFieldsPass(t *testing.T) {
 	f := start(t, nil)
 	for path, more := range map[string]string{
 		"/v1/chat/completions": `,"use_beam_search":false,"length_penalty":1.0,"echo":false,"modalities":[ "text" ],
-			"audio":null,"best_of":1,"n_keep":0,"verbosity":"medium","web_search_options":{},"lora":[],"n_probs":0,"suffix":""`,
+			"audio":null,"best_of":1,"n_keep":0,"verbosity":"medium","web_search_options":{},"lora":[],"n_probs":0,"suffix":"",
+			"stream_options":{"include_obfuscation":false,"continuous_usage_stats":false}`,
 		"/v1/completions": `,"tools":[],"tool_choice":"auto","messages":[],"vllm_xargs":{},"suffix":"","top_logprobs":0,
 			"logits_processors":null`,
+		"/completion":   `,"adaptive_target":-1.0,"samplers":[],"t_max_predict_ms":0,"penalize_nl":true,"logprobs":0`,
+		"/v1/responses": `,"prompt":null,"context_management":[],"reasoning":{"summary":"auto"},"stream_options":{"include_obfuscation":true}`,
+		"/v1/messages":  `,"container":null,"mcp_servers":[]`,
+		"/api/chat":     `,"options":{"tfs_z":1,"num_ctx":4096,"vocab_only":false}`,
 	} {
 		response, text := f.do("POST", path, body(path, more))
 		if response.StatusCode != 200 {
-			t.Error(text)
+			t.Errorf("%s: %s", path, text)
 		}
 	}
-	f.post("/v1/chat/completions", chat("x", `,"a_field_of_a_later_version":{"a":1}`))
 }
 
 // generationOf returns the generation that a request becomes.
@@ -206,7 +349,7 @@ func TestFieldsReachTheEngine(t *testing.T) {
 		{`,"json_order":"schema","json_closed":true,"json_plain_integers":true`,
 			func(g *server.Generation) interface{} { return g.JSON }, server.JSONForm{}},
 	}
-	for path := range fieldsOfOthers {
+	for _, path := range textPaths {
 		for _, each := range cases {
 			got := each.get(f.generationOf(path, each.more))
 			g, _ := json.Marshal(got)
@@ -271,9 +414,9 @@ func TestFieldsOutOfRangeAreRefusedByName(t *testing.T) {
 		`,"prompt_logprobs":1,"stream":true`:                     "prompt_logprobs",
 		`,"json_order":"up"`:                                     "json_order",
 		`,"json_space":"wide"`:                                   "json_space",
-		`,"stream_options":{"continuous_usage_stats":true}`:      "stream_options",
+		`,"stream_options":{"continuous_usage_stats":true}`:      "stream_options.continuous_usage_stats",
 	} {
-		for path := range fieldsOfOthers {
+		for _, path := range textPaths {
 			response, text := f.do("POST", path, body(path, more))
 			if response.StatusCode != 400 || at(f.object(text), "error", "param") != param {
 				t.Errorf("%s %s: %d %s", path, more, response.StatusCode, text)
@@ -331,7 +474,7 @@ func TestOneConstraintReachesTheEngineWhateverItsField(t *testing.T) {
 		{`"json_schema":` + schema, "json_schema", ofSchema},
 		{`"response_format":{"type":"text"},"json_schema":` + schema, "json_schema", ofSchema},
 	} {
-		for path := range fieldsOfOthers {
+		for _, path := range textPaths {
 			g := f.generationOf(path, ","+each.more)
 			if string(g.ResponseFormat) != each.want || g.ResponseField != each.field {
 				t.Errorf("%s: %s of %s", each.more, g.ResponseFormat, g.ResponseField)
@@ -367,7 +510,7 @@ func TestConstraintsThatCannotBeObeyedAreRefusedByName(t *testing.T) {
 		`"response_format":[]`:                                                             "response_format",
 		`"response_format":{"type":"json_schema","json_schema":{"schema":{}},"schema":{}}`: "response_format",
 	} {
-		for path := range fieldsOfOthers {
+		for _, path := range textPaths {
 			response, text := f.do("POST", path, body(path, ","+more))
 			if response.StatusCode != 400 || at(f.object(text), "error", "param") != param {
 				t.Errorf("%s: %d %s", more, response.StatusCode, text)

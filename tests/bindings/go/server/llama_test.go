@@ -194,6 +194,10 @@ func TestSamplersAndLimitsCountInACompletionOfLlamaCpp(t *testing.T) {
 	expect(t, []interface{}{*g.RepetitionPenalty, *g.PenaltyRange, *g.MirostatTau, *g.Typical, *g.DRYMultiplier, g.MinNewTokens,
 		g.BannedTexts, g.ResponseField}, []interface{}{1.2, 32, 5, 0.9, 0.8, 2, []string{"x"}, "json_schema"})
 	f.post("/completion", `{"prompt":"a","dry_multiplier":0,"dry_sequence_breakers":["\n"]}`)
+	f.post("/completion", `{"prompt":"abcd","structured_outputs":{"regex":"a+"},"max_tokens":3,"truncate_prompt_tokens":2}`)
+	g = f.engine.Last()
+	expect(t, []interface{}{g.ResponseField, g.MaxNewTokens, g.Tokens}, []interface{}{"structured_outputs.regex", 3, []int{99, 100}})
+	f.refused("/completion", `{"prompt":"a","json_schema":{},"guided_regex":"a"}`, 400, "both constrain")
 	f.refused("/completion", `{"prompt":"a","dry_multiplier":1,"dry_sequence_breakers":["\n"]}`, 400, "dry_sequence_breakers")
 	f.refused("/completion", `{"prompt":"a","n":2}`, 400, "n must be 1")
 	f.refused("/completion", `{"prompt":"a","repetition_penalty":1.1,"repeat_penalty":1.2}`, 400, "the same setting")

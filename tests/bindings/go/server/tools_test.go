@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -71,6 +72,13 @@ func TestAllowedToolsRestrictTheCallsAndKeepThePrompt(t *testing.T) {
 	f.post("/v1/chat/completions", chat("x", `,"tools":[]`))
 	if f.engine.Last().Tools != nil {
 		t.Error("an empty list is a list of tools")
+	}
+	for _, choice := range []string{`{"type":"function","function":{"name":"h"}}`,
+		`{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"g"},{"type":"function","name":"h"}]}`} {
+		param, _, message := f.refusal("POST", "/v1/chat/completions", chat("x", tools+`,"tool_choice":`+choice), 400)
+		if param != "tool_choice" || !strings.Contains(message, `the function "h"`) {
+			t.Error(param, message)
+		}
 	}
 }
 
