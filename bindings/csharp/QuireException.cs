@@ -32,6 +32,14 @@ namespace Quire
             Code = code;
         }
 
+        /// <summary>Creates the exception for an argument that the layer itself refuses.</summary>
+        internal static QuireException Invalid(string parameter, string message)
+        {
+            QuireException exception = Of(ErrorCode.InvalidArgument, message);
+            exception.Parameter = parameter;
+            return exception;
+        }
+
         /// <summary>Throws if a call has returned an error object, and frees it.</summary>
         internal static unsafe void ThrowIf(IntPtr error)
         {

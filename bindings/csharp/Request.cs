@@ -19,6 +19,9 @@ namespace Quire
         {
             if (Parts.Count > 0)
             {
+                if (!string.IsNullOrEmpty(Prompt) || Tokens != null)
+                    throw QuireException.Invalid("Parts",
+                        "a request with Parts has neither Prompt nor Tokens; add them as a PromptPart");
                 Call.Get((out IntPtr e) => QuireNative.quire_job_request_clear_prompt(request, out e));
                 foreach (PromptPart part in Parts) Require.NotNull(part, "Parts").Add(request);
                 return;

@@ -98,6 +98,11 @@ public static class PromptsTest
         int[] tokens = with.Model.Encode(with.Prompt);
         Request request = Greedy("another", 48);
         request.Parts.Add(PromptPart.OfTokens(tokens.Take(2).ToArray()));
+        Refused(ErrorCode.InvalidArgument, "neither Prompt nor Tokens", () => with.Cache.Submit(request));
+        request.Prompt = null;
+        request.Tokens = tokens;
+        Refused(ErrorCode.InvalidArgument, "neither Prompt nor Tokens", () => with.Cache.Submit(request));
+        request.Tokens = null;
         request.Parts.Add(PromptPart.OfTokens(tokens.Skip(2).ToArray()));
         using (Job job = with.Cache.Submit(request))
             Check(Drain(job, FinishReason.Length) == with.Expected, "another text");
