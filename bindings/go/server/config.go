@@ -32,6 +32,24 @@ type Config struct {
 	MemoryBudgets map[string]int64 `json:"memory_budgets"`
 }
 
+// NeedsRestart returns the fields that differ from those of the configuration of the start and only count there.
+func (c *Config) NeedsRestart(started *Config) []string {
+	var fields []string
+	for _, field := range []struct {
+		name    string
+		differs bool
+	}{
+		{"listen", c.Listen != started.Listen},
+		{"threads", c.Threads != started.Threads},
+		{"limits.max_connections", c.Limits.MaxConnections != started.Limits.MaxConnections},
+	} {
+		if field.differs {
+			fields = append(fields, field.name)
+		}
+	}
+	return fields
+}
+
 // ModelConfig holds the path of a model and how it is loaded.
 type ModelConfig struct {
 	Path        string   `json:"path"`

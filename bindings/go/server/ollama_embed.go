@@ -26,7 +26,9 @@ type ollamaEmbeddingsRequest struct {
 	KeepAlive json.RawMessage            `json:"keep_alive"`
 }
 
-func (s *Server) ollamaEmbed(c *call) error {
+func (s *Server) ollamaEmbed(c *call) error { return renamed(s.embedOllamaInputs(c), inputNames) }
+
+func (s *Server) embedOllamaInputs(c *call) error {
 	var request ollamaEmbedRequest
 	if err := c.read(&request); err != nil {
 		return err

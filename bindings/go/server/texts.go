@@ -58,7 +58,12 @@ type embeddingsRequest struct {
 	Priority       *int        `json:"priority"`
 }
 
-func (s *Server) embeddings(c *call) error {
+// inputNames has the names that the fields of a prompt have in requests without an answer.
+var inputNames = map[string]string{"prompt": "input"}
+
+func (s *Server) embeddings(c *call) error { return renamed(s.embed(c), inputNames) }
+
+func (s *Server) embed(c *call) error {
 	var request embeddingsRequest
 	if err := c.read(&request); err != nil {
 		return err
@@ -140,8 +145,10 @@ type scoreRequest struct {
 	Priority *int        `json:"priority"`
 }
 
-// score computes how likely texts are: the log-probability of each token but the first, and their sum.
-func (s *Server) score(c *call) error {
+// score answers how likely texts are: the log-probability of each token but the first, and their sum.
+func (s *Server) score(c *call) error { return renamed(s.scoreInputs(c), inputNames) }
+
+func (s *Server) scoreInputs(c *call) error {
 	var request scoreRequest
 	if err := c.read(&request); err != nil {
 		return err

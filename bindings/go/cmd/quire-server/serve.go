@@ -18,6 +18,7 @@ import (
 // service is the running server.
 type service struct {
 	args    *arguments
+	started *server.Config // configuration of the start
 	log     *server.Logger
 	engine  *local.Engine
 	handler *server.Server
@@ -27,7 +28,7 @@ type service struct {
 
 // serve runs the server until a signal ends it, and returns the exit status.
 func serve(args *arguments, config *server.Config, log *server.Logger) int {
-	s := &service{args: args, log: log, signals: make(chan os.Signal, 4)}
+	s := &service{args: args, started: config, log: log, signals: make(chan os.Signal, 4)}
 	// Subscribe first, so that no signal is lost during slow steps.
 	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	listener, err := net.Listen("tcp", config.Listen)
@@ -64,13 +65,16 @@ func serve(args *arguments, config *server.Config, log *server.Logger) int {
 	}
 }
 
-// reload reads the configuration again. An invalid one changes nothing. A changed address takes effect at the
-// next start.
+// reload reads the configuration again. An invalid one changes nothing. Fields that only count at the start are
+// logged if they have changed.
 func (s *service) reload() {
 	config, err := s.args.config()
 	if err != nil {
 		s.log.Error("the configuration is invalid; the old one stays in use", server.Fields{"error": err.Error()})
 		return
+	}
+	for _, field := range config.NeedsRestart(s.started) {
+		s.log.Warn("a field has changed, which takes effect at the next start", server.Fields{"field": field})
 	}
 	s.handler.Configure(config)
 	s.engine.Configure(config)

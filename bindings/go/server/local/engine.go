@@ -5,6 +5,7 @@ package local
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	goruntime "runtime"
 	"sync"
@@ -30,7 +31,7 @@ type Engine struct {
 	freed  bool                // a model was freed since the heap was last trimmed
 	pages  map[string]*pagePublisher
 
-	budgets map[string]int64 // bytes by device; constant
+	budgets map[string]int64 // bytes by device; replaced, never changed
 	library *quire.Queue     // lines of the library's log
 }
 
@@ -89,6 +90,7 @@ func (e *Engine) Configure(config *server.Config) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	e.setLogLevel()
+	e.setBudgets(config.MemoryBudgets)
 	for name, s := range e.models {
 		if described, stays := config.Models[name]; !stays || !s.config.Same(described) {
 			delete(e.models, name)
@@ -107,6 +109,35 @@ func (e *Engine) Configure(config *server.Config) {
 		}
 	}
 	e.configurePages(config)
+}
+
+// setBudgets applies the budgets of a new configuration. Memory beyond a smaller budget stays until its model is
+// unloaded. The caller holds the mutex.
+func (e *Engine) setBudgets(budgets map[string]int64) {
+	for device := range e.budgets {
+		if _, stays := budgets[device]; !stays {
+			e.setBudget(device, math.MaxInt64) // no limit
+		}
+	}
+	for device, bytes := range budgets {
+		if before, had := e.budgets[device]; !had || before != bytes {
+			e.setBudget(device, bytes)
+		}
+	}
+	e.budgets = budgets
+}
+
+func (e *Engine) setBudget(device string, bytes int64) {
+	if err := e.runtime.SetMemoryBudget(device, bytes); err != nil {
+		e.log.Error("a memory budget cannot be changed", server.Fields{"field": "memory_budgets." + device, "error": err.Error()})
+	}
+}
+
+// currentBudgets returns the budgets of the configuration in use.
+func (e *Engine) currentBudgets() map[string]int64 {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return e.budgets
 }
 
 // Close ends all running jobs and unloads all models.
@@ -240,7 +271,7 @@ func (e *Engine) loadOrMakeRoom(name string, config server.ModelConfig) (*model,
 		}
 		if !checked {
 			checked = true
-			if never := checkFit(e.runtime, name, config, e.budgets); never != nil {
+			if never := checkFit(e.runtime, name, config, e.currentBudgets()); never != nil {
 				return nil, never
 			}
 		}

@@ -238,7 +238,7 @@ func TestEmbeddingsOfOllama(t *testing.T) {
 	f.post("/api/embed", `{"model":"m","input":"`+long+`","truncate":false}`)
 	expect(t, f.engine.LastEmbedded().Text, long)
 	f.refused("/api/embed", `{"model":"m","input":"a","dimensions":9}`, 400, "dimensions")
-	f.refused("/api/embed", `{"model":"m","input":{}}`, 400, "prompt")
+	f.refused("/api/embed", `{"model":"m","input":{}}`, 400, "input")
 }
 
 func TestModelsInTheFormOfOllama(t *testing.T) {
