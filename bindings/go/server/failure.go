@@ -149,5 +149,7 @@ func (f *Failure) setHeaders(header http.Header) {
 	if f.RetryAfter > 0 {
 		seconds := int64((f.RetryAfter + time.Second - 1) / time.Second)
 		header.Set("Retry-After", strconv.FormatInt(seconds, 10))
+	} else if f.Status == http.StatusTooManyRequests { // the request exceeds a limit for ever; official clients read this
+		header.Set("x-should-retry", "false")
 	}
 }

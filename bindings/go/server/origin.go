@@ -34,7 +34,7 @@ func (s *Server) guard(e *exchange, r *http.Request) bool {
 		return false
 	}
 	header.Set("Access-Control-Allow-Origin", origin)
-	header.Set("Access-Control-Expose-Headers", "Retry-After, x-request-id")
+	header.Set("Access-Control-Expose-Headers", "Retry-After, x-request-id, x-should-retry, "+rateHeaders)
 	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 		allowPreflight(header, r)
 		e.WriteHeader(http.StatusNoContent)

@@ -119,6 +119,8 @@ type exchange struct {
 	allowed   time.Time // time of the last extension of the write deadline
 	traced    traced
 	report    report
+
+	beforeHeader func() // completes the header before it is sent; nil if it is complete
 }
 
 // allowRead sets the deadline for data of the client; the zero time means none.
@@ -142,14 +144,22 @@ func (e *exchange) allowWrite() {
 
 func (e *exchange) WriteHeader(status int) {
 	if !e.wrote {
-		e.status, e.wrote = status, true
+		e.begin(status)
 	}
 	e.ResponseWriter.WriteHeader(status)
 }
 
+// begin notes the status of an answer, whose header is sent next.
+func (e *exchange) begin(status int) {
+	e.status, e.wrote = status, true
+	if e.beforeHeader != nil {
+		e.beforeHeader()
+	}
+}
+
 func (e *exchange) Write(text []byte) (int, error) {
 	if !e.wrote {
-		e.status, e.wrote = http.StatusOK, true
+		e.begin(http.StatusOK)
 	}
 	e.allowWrite()
 	return e.ResponseWriter.Write(text)
@@ -274,6 +284,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, handle func(*call
 		return
 	}
 	w.(*exchange).report.owner = key.Owner
+	s.reportRates(w.(*exchange), r, key)
 	permit, failure := s.admission.enter(key)
 	if failure != nil {
 		s.fail(w, r, failure)
@@ -378,7 +389,7 @@ func answer(w http.ResponseWriter, value interface{}) error {
 
 // open opens a model until the end of the call. It resolves the name for the key of the call, and tries the
 // fallbacks if the model cannot be opened.
-func (s *Server) open(c *call, name string, promptBytes int) (Model, error) {
+func (s *Server) open(c *call, name string, promptBytes int) (*meteredModel, error) {
 	if name == "" {
 		return nil, invalid("model", "model is missing")
 	}
