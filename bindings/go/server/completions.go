@@ -44,7 +44,7 @@ func (p *promptField) UnmarshalJSON(value []byte) error {
 			*p = append(*p, Prompt{Tokens: each})
 		}
 	default:
-		return invalid("prompt", "the prompt must be a text, token ids, or a list of either")
+		return invalid("prompt", "prompt must be a text, token ids, or a list of either")
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (r *completionRequest) asSent(prompt Prompt) Prompt {
 }
 
 // cutPrompt replaces a prompt that is too long for the request by its remaining tokens.
-func (r *completionRequest) cutPrompt(model Model, g *Generation) error {
+func (r *completionRequest) cutPrompt(model *meteredModel, g *Generation) error {
 	tokens, err := r.cut(model, g, g.MaxNewTokens)
 	if tokens != nil {
 		g.Prompt = Prompt{Tokens: tokens}
@@ -232,7 +232,7 @@ func (r *completionRequest) cutPrompt(model Model, g *Generation) error {
 }
 
 // begin computes what the request asks to know about its prompts, and submits the generations.
-func (w *completion) begin(c *call, model Model, generations []*Generation) error {
+func (w *completion) begin(c *call, model *meteredModel, generations []*Generation) error {
 	for _, g := range generations {
 		if err := w.request.cutPrompt(model, g); err != nil {
 			return err

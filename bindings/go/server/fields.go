@@ -56,7 +56,7 @@ var bodyTypes = func() map[reflect.Type]bodyType {
 		embeddingsForm:   {embeddingsRequest{}},
 		scoreForm:        {scoreRequest{}},
 		rerankForm:       {rerankRequest{}},
-		tokenizeForm:     {tokenizeRequest{}, tokenizeChat{}, detokenizeRequest{}},
+		tokenizeForm:     {tokenizeRequest{}, detokenizeRequest{}},
 		conversationForm: {conversationRequest{}},
 		showForm:         {ollamaShowRequest{}},
 		aliasForm:        {aliasRequest{}},
@@ -66,6 +66,11 @@ var bodyTypes = func() map[reflect.Type]bodyType {
 			types[t] = bodyType{of, fieldTypes(t)}
 		}
 	}
+	both := bodyType{tokenizeForm | chatForm, fieldTypes(reflect.TypeOf(tokenizeChat{}))}
+	for name, t := range fieldTypes(reflect.TypeOf(tokenizeRequest{})) {
+		both.fields[name] = t
+	}
+	types[reflect.TypeOf(tokenizeChat{})] = both
 	return types
 }()
 

@@ -111,8 +111,20 @@ func (m *meteredModel) inTurn(text string, addSpecial bool, tokenize func(string
 }
 
 // PromptTokens refuses a prompt that can never fit.
-func (m *meteredModel) PromptTokens(g *Generation) ([]int32, error) {
-	leave, err := m.admitText(m.call.ctx, &g.Prompt)
+func (m *meteredModel) PromptTokens(g *Generation) ([]int32, error) { return m.promptTokens(g, 1) }
+
+// A prompt that is cut to the context may have this many times the bytes that the context can hold.
+const cutReach = 8
+
+// tokensToCut returns the tokens of a prompt from which the caller takes as many as fit. A prompt that is many times as
+// long is refused before it is tokenized.
+func (m *meteredModel) tokensToCut(g *Generation) ([]int32, error) {
+	return m.promptTokens(g, cutReach)
+}
+
+// promptTokens returns the tokens of a prompt that has at most `reach` times the bytes that the context can hold.
+func (m *meteredModel) promptTokens(g *Generation, reach int64) ([]int32, error) {
+	leave, err := m.admitLongText(m.call.ctx, &g.Prompt, reach)
 	if err != nil {
 		return nil, err
 	}
@@ -123,10 +135,15 @@ func (m *meteredModel) PromptTokens(g *Generation) ([]int32, error) {
 // admitText refuses a text that has more bytes than the context can hold, and waits until a long text may be
 // tokenized. The caller calls the returned function once it is.
 func (m *meteredModel) admitText(ctx context.Context, prompt *Prompt) (leave func(), err error) {
+	return m.admitLongText(ctx, prompt, 1)
+}
+
+// admitLongText admits a text with at most `reach` times the bytes that the context can hold.
+func (m *meteredModel) admitLongText(ctx context.Context, prompt *Prompt, reach int64) (leave func(), err error) {
 	if prompt.Rendered != nil { // its text is not read
 		return func() {}, nil
 	}
-	if err := m.checkLength(prompt); err != nil {
+	if err := m.checkLength(prompt, reach); err != nil {
 		return nil, err
 	}
 	return m.call.server.longTexts.enter(ctx, len(prompt.Text)+len(prompt.Messages)+len(prompt.Tools))
@@ -135,7 +152,7 @@ func (m *meteredModel) admitText(ctx context.Context, prompt *Prompt) (leave fun
 // A prompt with at most this many bytes per token of the context is tokenized without a further look.
 const usualTokenBytes = 8
 
-func (m *meteredModel) checkLength(prompt *Prompt) error {
+func (m *meteredModel) checkLength(prompt *Prompt, reach int64) error {
 	context := m.Info().ContextTokens
 	if len(prompt.Text)+len(prompt.Messages) <= context*usualTokenBytes || context <= 0 {
 		return nil
@@ -148,13 +165,18 @@ func (m *meteredModel) checkLength(prompt *Prompt) error {
 	if prompt.Messages != nil {
 		field, size = "messages", contentBytes(prompt.Messages)
 	}
-	if limit := int64(context) * int64(longest); int64(size) > limit {
-		failure := invalid(field, "the prompt has %d bytes, but %d tokens of context hold at most %d bytes; shorten it",
-			size, context, limit)
-		failure.Code = "context_length_exceeded"
-		return failure
+	limit := int64(context) * int64(longest)
+	if int64(size) <= limit*reach {
+		return nil
 	}
-	return nil
+	failure := invalid(field, "%s has %d bytes, but %d tokens of context hold at most %d bytes; shorten it", field, size,
+		context, limit)
+	if reach > 1 {
+		failure = invalid(field, "%s has %d bytes, more than the %d bytes from which a prompt is cut; shorten it", field, size,
+			limit*reach)
+	}
+	failure.Code = "context_length_exceeded"
+	return failure
 }
 
 // contentBytes returns the bytes of the texts of a conversation, without reasoning, which templates leave out.

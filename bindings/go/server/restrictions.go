@@ -40,7 +40,7 @@ type truncation struct {
 
 // cut returns the tokens of a prompt that remain, and nil if all do. It keeps the last tokens, or the first if
 // the side is "right". -1 means as many as leave room for maxNewTokens.
-func (t *truncation) cut(model Model, g *Generation, maxNewTokens int) ([]int32, error) {
+func (t *truncation) cut(model *meteredModel, g *Generation, maxNewTokens int) ([]int32, error) {
 	if t.TruncationSide != nil && *t.TruncationSide != "left" && *t.TruncationSide != "right" {
 		return nil, invalid("truncation_side", "truncation_side must be left or right, not %q", *t.TruncationSide)
 	}
@@ -58,7 +58,7 @@ func (t *truncation) cut(model Model, g *Generation, maxNewTokens int) ([]int32,
 		return nil, invalid("truncate_prompt_tokens", "truncate_prompt_tokens must be 1 or more, or -1 for the context "+
 			"less max_tokens; it leaves %d tokens", keep)
 	}
-	tokens, err := model.PromptTokens(g)
+	tokens, err := model.tokensToCut(g)
 	if err != nil || len(tokens) <= keep {
 		return nil, err
 	}

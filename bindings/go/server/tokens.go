@@ -22,11 +22,8 @@ type tokenizeRequest struct {
 	WithPieces   bool    `json:"with_pieces"`
 }
 
-// tokenizeChat has the fields of a body with messages.
-type tokenizeChat struct {
-	tokenizeRequest
-	chatRequest
-}
+// tokenizeChat is a body with messages. It has the fields of tokenizeRequest too.
+type tokenizeChat chatRequest
 
 // checkFields refuses fields that would be ignored.
 func (r *tokenizeRequest) checkFields(body []byte) error {
@@ -73,7 +70,7 @@ func (s *Server) tokenize(c *call) error {
 }
 
 // tokens returns the tokens of the prompt or of the conversation.
-func (r *tokenizeRequest) tokens(c *call, model Model, body json.RawMessage) ([]int32, error) {
+func (r *tokenizeRequest) tokens(c *call, model *meteredModel, body json.RawMessage) ([]int32, error) {
 	if isAbsent(r.Messages) {
 		text := ""
 		if r.Prompt != nil {

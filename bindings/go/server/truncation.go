@@ -8,7 +8,7 @@ import (
 // fitContext drops the oldest turns of a conversation until its prompt leaves room for the answer:
 // max_output_tokens, or an eighth of the context, but at most half of it. System messages at the beginning
 // stay, and so does the last turn, which may be refused as too long.
-func (w *responseWork) fitContext(model Model) error {
+func (w *responseWork) fitContext(model *meteredModel) error {
 	context := model.Info().ContextTokens
 	room := context / 8
 	if w.request.MaxOutputTokens != nil {
@@ -24,7 +24,7 @@ func (w *responseWork) fitContext(model Model) error {
 			return true
 		}
 		var tokens []int32
-		tokens, failure = model.PromptTokens(w.generation)
+		tokens, failure = model.tokensToCut(w.generation)
 		return failure != nil || len(tokens) <= context-room
 	}
 	if len(turns) == 0 || fits(0) {
