@@ -26,12 +26,36 @@ func (s *Server) respondLater(c *call, work *responseWork) error {
 	}
 	later := c.later()
 	queued.cancel = later.cancel
+	writer := newResponseWriter(work.body)
+	if work.request.Stream {
+		work.events = newEventLog()
+		queued.events = work.events
+		writer.send = s.logged(work, c.key.Owner)
+	}
 	if err := s.stored.put(work.body.ID, c.key.Owner, queued); err != nil {
 		later.leave()
 		return err
 	}
-	go s.respondInBackground(later, work)
+	if err := writer.announce("response.created", "response.queued"); err != nil {
+		later.leave()
+		return err
+	}
+	go s.respondInBackground(later, work, writer)
+	if work.request.Stream {
+		return work.events.follow(c.r.Context(), c, 0, c.heartbeat()) // the work has the deadline
+	}
 	return answer(c, queued.body)
+}
+
+// logged returns a function that adds an event to the log of a response.
+func (s *Server) logged(work *responseWork, owner string) func(kind string, value interface{}) error {
+	return func(kind string, value interface{}) error {
+		if err := work.events.add(kind, value); err != nil {
+			return err
+		}
+		s.stored.remeasure(work.body.ID, owner)
+		return nil
+	}
 }
 
 // requireModel refuses a model that the configuration lacks, so that the client learns of it at once.
@@ -70,11 +94,16 @@ func (c *call) leave() {
 	c.permit.release()
 }
 
-func (s *Server) respondInBackground(c *call, work *responseWork) {
+func (s *Server) respondInBackground(c *call, work *responseWork, writer *responseWriter) {
 	defer c.leave()
-	err := s.compute(c, work)
+	if work.events != nil {
+		defer work.events.end(nil)
+	}
+	err := s.compute(c, work, writer)
 	if err != nil && !errors.Is(err, errCancelled) {
-		err = s.keepFailure(c, work, err)
+		if err = s.keepFailure(c, work, err); err == nil {
+			err = writer.announce("response.failed")
+		}
 	}
 	if errors.Is(err, errCancelled) {
 		work.body.Status = statusCancelled
@@ -109,7 +138,7 @@ func (s *Server) keepFailure(c *call, work *responseWork, failure error) error {
 }
 
 // compute runs a response to its end. A panic only ends that response.
-func (s *Server) compute(c *call, work *responseWork) (err error) {
+func (s *Server) compute(c *call, work *responseWork, writer *responseWriter) (err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
 			err = fmt.Errorf("a response failed inside the server: %v", problem)
@@ -129,9 +158,11 @@ func (s *Server) compute(c *call, work *responseWork) (err error) {
 	if err := s.replace(c.key.Owner, begun); err != nil {
 		return err
 	}
-	writer := newResponseWriter(work.body)
+	if err := writer.announce("response.in_progress"); err != nil {
+		return err
+	}
 	writer.keep = func() error { return s.keep(c.key.Owner, work) }
-	if err = writer.run(c, stream); err == nil {
+	if err = writer.answer(c, stream); err == nil {
 		s.account(c, []Result{writer.result})
 	}
 	return err

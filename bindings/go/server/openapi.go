@@ -24,7 +24,7 @@ var documented = []operation{
 	{"POST", "/v1/embeddings", "OpenAI: vectors of texts", embeddingsRequest{}},
 	{"POST", "/v1/responses", "OpenAI: a response to input items", responsesRequest{}},
 	{"POST", "/v1/responses/input_tokens", "OpenAI: the number of prompt tokens", responsesRequest{}},
-	{"GET", "/v1/responses/{id}", "OpenAI: a stored response", nil},
+	{"GET", "/v1/responses/{id}", "OpenAI: a stored response, or with stream=true its events", nil},
 	{"DELETE", "/v1/responses/{id}", "OpenAI: deletes a stored response", nil},
 	{"GET", "/v1/responses/{id}/input_items", "OpenAI: the items of the prompt of a stored response", nil},
 	{"POST", "/v1/responses/{id}/cancel", "OpenAI: cancels a background response", nil},

@@ -77,9 +77,6 @@ func (r *responsesRequest) check() error {
 	if r.Background && !r.stores() {
 		return invalid("background", "background needs store: the response is read with GET /v1/responses/ID")
 	}
-	if r.Background && r.Stream {
-		return invalid("background", "background excludes stream; read the response with GET /v1/responses/ID")
-	}
 	return nil
 }
 

@@ -12,6 +12,7 @@ type responseWork struct {
 	messages   []chatMessage // of the prompt, with instructions
 	items      []item        // of the prompt, without instructions: those of a new request do not inherit them
 	numEarlier int           // items from the previous response or the conversation
+	events     *eventLog     // of a background response that is streamed; nil otherwise
 }
 
 // prepare checks a request and forms its prompt.

@@ -73,12 +73,26 @@ func (w *responseWriter) event(kind string, more fields) error {
 	return w.send(kind, more)
 }
 
-func (w *responseWriter) run(c *call, stream Stream) error {
-	for _, kind := range []string{"response.created", "response.in_progress"} {
+// announce sends events that have only the response.
+func (w *responseWriter) announce(kinds ...string) error {
+	for _, kind := range kinds {
 		if err := w.event(kind, fields{"response": w.body}); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// run sends the events of an answer from its beginning.
+func (w *responseWriter) run(c *call, stream Stream) error {
+	if err := w.announce("response.created", "response.in_progress"); err != nil {
+		return err
+	}
+	return w.answer(c, stream)
+}
+
+// answer sends the events of the items and of the end.
+func (w *responseWriter) answer(c *call, stream Stream) error {
 	err := c.relay([]Stream{stream}, c.heartbeat(), w.beat, func(item indexed) error {
 		if item.end {
 			w.result = item.result

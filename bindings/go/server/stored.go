@@ -193,6 +193,22 @@ func (s *store) change(id, owner string, to func(storedContent) (storedContent, 
 	return content, nil
 }
 
+// remeasure counts the bytes of a value whose content has grown.
+func (s *store) remeasure(id, owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	element := s.find(id, owner)
+	if element == nil {
+		return
+	}
+	value := element.Value.(*storedValue)
+	grown := value.content.size() + storedOverhead - value.bytes
+	value.bytes += grown
+	s.owners[owner].bytes += grown
+	s.bytes += grown
+	s.trim()
+}
+
 func (s *store) remove(id, owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

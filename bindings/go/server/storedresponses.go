@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -16,13 +17,17 @@ type storedResponse struct {
 	numEarlier int             // items of the previous response or the conversation
 	numPrompt  int             // items of the prompt
 	cancel     func()          // ends the work; nil once it has ended
+	events     *eventLog       // nil unless the response was created with background and stream
 }
 
-func (r *storedResponse) size() int64 { return int64(len(r.body)) + sizeOf(r.items) }
+func (r *storedResponse) size() int64 { return int64(len(r.body)) + sizeOf(r.items) + r.events.size() }
 
 func (r *storedResponse) dropped() {
 	if r.cancel != nil {
 		r.cancel()
+	}
+	if r.events != nil {
+		r.events.end(noResponse(r.id))
 	}
 }
 
@@ -38,7 +43,7 @@ func (w *responseWork) stored() (*storedResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &storedResponse{id: w.body.ID, status: w.body.Status, background: w.request.Background, body: body,
+	out := &storedResponse{id: w.body.ID, status: w.body.Status, background: w.request.Background, body: body, events: w.events,
 		items: w.items[:len(w.items):len(w.items)], numEarlier: w.numEarlier, numPrompt: len(w.items)}
 	for _, value := range w.body.Output {
 		next, err := itemOfOutput(value)
@@ -63,6 +68,10 @@ func (s *Server) storedResponses(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch part + " " + r.Method {
 	case " GET":
+		if isStreamed(r) {
+			s.streamStored(w.(*exchange), r, id, key.Owner)
+			return
+		}
 		value, err = s.readResponse(id, key.Owner, r)
 	case " DELETE":
 		value, err = s.deleteResponse(id, key.Owner)
@@ -101,13 +110,53 @@ func noResponse(id string) *Failure {
 }
 
 func (s *Server) readResponse(id, owner string, r *http.Request) (interface{}, error) {
-	if stream := r.URL.Query().Get("stream"); stream != "" && stream != "false" {
-		return nil, invalid("stream", "stream is not supported for a stored response; leave it out")
+	if r.URL.Query().Get("starting_after") != "" {
+		return nil, invalid("starting_after", "starting_after needs stream=true")
 	}
 	if stored, is := s.stored.get(id, owner).(*storedResponse); is {
 		return stored.body, nil
 	}
 	return nil, noResponse(id)
+}
+
+func isStreamed(r *http.Request) bool {
+	stream := r.URL.Query().Get("stream")
+	return stream != "" && stream != "false"
+}
+
+// streamStored sends the events of a background response: those after the sequence number starting_after, and further
+// ones as they come.
+func (s *Server) streamStored(e *exchange, r *http.Request, id, owner string) {
+	events, next, err := s.eventsFrom(id, owner, r)
+	if err != nil {
+		s.fail(e, r, failureOf(err))
+		return
+	}
+	c := &call{exchange: e, server: s, r: r, ctx: r.Context(), config: s.config.Load()}
+	if err := events.follow(c.ctx, e, next, c.heartbeat()); err != nil {
+		s.sendFailure(c, err)
+	}
+}
+
+// eventsFrom returns the events of a response, and the sequence number of the first one that a request asks for.
+func (s *Server) eventsFrom(id, owner string, r *http.Request) (*eventLog, int, error) {
+	stored, is := s.stored.get(id, owner).(*storedResponse)
+	if !is {
+		return nil, 0, noResponse(id)
+	}
+	if stored.events == nil {
+		return nil, 0, invalid("stream", "stream needs a response that was created with background and stream; the response %q "+
+			"was not; leave stream out", id)
+	}
+	after := r.URL.Query().Get("starting_after")
+	if after == "" {
+		return stored.events, 0, nil
+	}
+	number, err := strconv.ParseInt(after, 10, 32)
+	if err != nil || number < 0 {
+		return nil, 0, invalid("starting_after", "starting_after must be the sequence number of an event, from 0 on, not %.100q", after)
+	}
+	return stored.events, int(number) + 1, nil
 }
 
 func (s *Server) deleteResponse(id, owner string) (interface{}, error) {

@@ -55,7 +55,6 @@ func TestFieldsOfResponsesAreObeyedOrRefusedByName(t *testing.T) {
 	f := start(t, nil)
 	for more, param := range map[string]string{
 		`"background":true,"store":false`:                              "background",
-		`"background":true,"stream":true`:                              "background",
 		`"conversation":"c","previous_response_id":"r"`:                "conversation",
 		`"conversation":7`:                                             "conversation",
 		`"include":["message.output_text.logprobs","all"]`:             "include",
@@ -225,7 +224,12 @@ func TestInputItemsAreListedInPages(t *testing.T) {
 	f.refusal("GET", "/v1/responses/resp_0/input_items", "", 404)
 	f.refusal("GET", "/v1/responses/resp_0/nothing", "", 404)
 	f.refusal("POST", path, "", 405)
-	f.refusal("GET", "/v1/responses/"+second["id"].(string)+"?stream=true", "", 400)
+	param, _, message := f.refusal("GET", "/v1/responses/"+second["id"].(string)+"?stream=true", "", 400)
+	if param != "stream" || !strings.Contains(message, "background and stream") {
+		t.Error(param, message)
+	}
+	param, _, _ = f.refusal("GET", "/v1/responses/"+second["id"].(string)+"?starting_after=3", "", 400)
+	expect(t, param, "starting_after")
 }
 
 func TestItemsAreReferredToById(t *testing.T) {
