@@ -217,3 +217,19 @@ func TestProcessorsFollowTheControlGroup(t *testing.T) {
 		}
 	}
 }
+
+func TestAChangeThatNeedsARestartIsNamed(t *testing.T) {
+	config := func(change func(*server.Config)) *server.Config {
+		c := &server.Config{Models: map[string]server.ModelConfig{"m": {Path: "x"}}}
+		change(c)
+		if err := c.Check(); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	started := config(func(*server.Config) {})
+	expect(t, len(config(func(c *server.Config) { c.MemoryBudgets = map[string]int64{"cpu": 1} }).NeedsRestart(started)), 0)
+	expect(t, config(func(c *server.Config) {
+		c.Listen, c.Threads, c.Limits.MaxConnections = "127.0.0.1:1", 2, 7
+	}).NeedsRestart(started), []string{"listen", "threads", "limits.max_connections"})
+}

@@ -57,6 +57,24 @@ func TestAModelThatNeverFitsIsRefusedAndEvictsNone(t *testing.T) {
 	}
 }
 
+func TestANewConfigurationChangesTheBudgets(t *testing.T) {
+	needed := planned(t, 8192)
+	f := start(t, func(c *server.Config) { c.MemoryBudgets = map[string]int64{"cpu": needed / 2} })
+	body := `{"model":"story","prompt":"a","max_tokens":4}`
+	response, text := f.send("/v1/completions", body)
+	if response.StatusCode != http.StatusServiceUnavailable {
+		t.Fatalf("%d %s", response.StatusCode, text)
+	}
+	for _, budgets := range []map[string]int64{{"cpu": needed * 4}, nil} { // nil: no limit
+		changed := *f.config
+		changed.MemoryBudgets = budgets
+		f.engine.Configure(&changed)
+		_ = f.engine.Evict("story") // a failed load is not tried again at once
+		var got answer
+		f.post("/v1/completions", body, &got)
+	}
+}
+
 func TestTheCheckNamesTheFieldsOfAModel(t *testing.T) {
 	modelPath(t)
 	for field, change := range map[string]func(*server.ModelConfig){
