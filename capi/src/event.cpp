@@ -294,8 +294,10 @@ const char* quire_event_error_message(quire_event* event, size_t* out_len, quire
 }
 
 const char* quire_event_error_parameter(quire_event* event, size_t* out_len, quire_error** error) {
-  return borrow_text(event, out_len, error,
-                     [](const quire::Event& of) -> const std::string& { return of.parameter; });
+  static const std::string none;
+  return borrow_text(event, out_len, error, [](const quire::Event& of) -> const std::string& {
+    return of.parameter == nullptr ? none : *of.parameter;
+  });
 }
 
 int32_t quire_event_free(quire_event* handle, quire_error** error) {
