@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 import tempfile
+import threading
 
 # A template of a model family that writes calls in the hermes dialect.
 TEMPLATE = """{% for tool in tools or [] %}<tool_call>{{ tool | tojson }}</tool_call>
@@ -23,19 +24,22 @@ def template():
 
 
 @contextlib.contextmanager
-def served(server, model):
-    """Yields the server's address and checks that it ends without error."""
+def served(server, model, **settings):
+    """Yields the server's address and checks that it ends without error. The settings are further fields of its
+    configuration."""
     with template() as path:
         config = path.with_name("config.json")
-        config.write_text(json.dumps({"models": {"m": {"path": model}, "calls": {
+        config.write_text(json.dumps({**settings, "models": {"m": {"path": model}, "calls": {
             "path": model, "cache_tokens": 4096, "chat_template": str(path)}}}))
         process = subprocess.Popen([server, "--config", str(config), "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE,
                                    text=True)
         try:
-            yield address(process)
+            base = address(process)
+            threading.Thread(target=process.stderr.read, daemon=True).start()  # a full pipe would hold the server
+            yield base
         finally:
             process.terminate()
-            process.communicate()
+            process.wait()
         assert process.returncode == 0, process.returncode
 
 
