@@ -45,7 +45,7 @@ def completion(base):
 
 
 def responses(base):
-    assert run(base, "-m", "responses", "Tell me of a king.", "-o", "temperature", "0", "-o", "max_output_tokens", "16").strip()
+    assert run(base, "-m", "responses", "Tell me of a king.", *BRIEF).strip()
 
 
 def schema(base):
@@ -54,7 +54,7 @@ def schema(base):
 
 def chat(base):
     answered = run(base, "chat", "-m", "m", *BRIEF, text="Tell me of a king.\nAnd then?\nexit\n")
-    assert answered.count("> ") == 3, answered
+    assert answered.count("\n> ") == 3, answered
 
 
 def tools(base):

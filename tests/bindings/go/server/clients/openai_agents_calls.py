@@ -10,6 +10,8 @@ from calls import CITIES, KEY, QUESTION, must_fail
 
 PACKAGE = "openai-agents"
 KING = "Tell me of a king."
+# The client raises an exception if a response is cut off by its length. No call has these texts.
+END = {"stop": [" and", " the", " of", " to"]}
 MODELS = (agents.OpenAIChatCompletionsModel, agents.OpenAIResponsesModel)
 
 
@@ -19,14 +21,14 @@ class City(BaseModel):
 
 def agent(base, name="m", model=MODELS[0], key=KEY, **settings):
     api = openai.AsyncOpenAI(base_url=base + "/v1", api_key=key, max_retries=0, timeout=120)
-    chosen = agents.ModelSettings(**{"temperature": 0, "max_tokens": 16, **settings.pop("model_settings", {})})
+    chosen = agents.ModelSettings(**{"temperature": 0, "max_tokens": 200, "extra_body": END, **settings.pop("model_settings", {})})
     return agents.Agent(name="story", model=model(name, openai_client=api), model_settings=chosen, **settings)
 
 
 def text(base):
     for model in MODELS:
         result = agents.Runner.run_sync(agent(base, model=model, instructions="Be brief."), KING)
-        assert result.final_output and result.context_wrapper.usage.output_tokens <= 16, result
+        assert result.final_output and result.context_wrapper.usage.output_tokens <= 200, result
 
 
 def streamed(base):
@@ -49,7 +51,7 @@ def tools(base):
         """Returns the weather of a city."""
         called.append(city)
         return "3 degrees"
-    settings = {"tool_choice": "required", "max_tokens": 100, "parallel_tool_calls": False}
+    settings = {"tool_choice": "required", "parallel_tool_calls": False}
     for model in MODELS:
         result = agents.Runner.run_sync(agent(base, "calls", model, tools=[weather], model_settings=settings), QUESTION)
         assert result.final_output is not None and called[-1] in CITIES, result
@@ -58,7 +60,7 @@ def tools(base):
 
 def handoff(base):
     second = agent(base)
-    settings = {"tool_choice": "required", "max_tokens": 100, "parallel_tool_calls": False}
+    settings = {"tool_choice": "required", "parallel_tool_calls": False}
     for model in MODELS:
         result = agents.Runner.run_sync(agent(base, "calls", model, handoffs=[second], model_settings=settings), QUESTION)
         assert result.last_agent is second and result.final_output, result
@@ -66,7 +68,7 @@ def handoff(base):
 
 def output_by_schema(base):
     for model in MODELS:
-        one = agent(base, model=model, output_type=City, model_settings={"max_tokens": 100})
+        one = agent(base, model=model, output_type=City, model_settings={"extra_body": {}})
         assert agents.Runner.run_sync(one, QUESTION).final_output.city in CITIES
 
 
