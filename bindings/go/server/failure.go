@@ -62,6 +62,14 @@ func invalid(param, format string, args ...interface{}) *Failure {
 		Message: fmt.Sprintf(format, args...)}
 }
 
+// PromptTooLong returns the failure of a prompt that exceeds the context. Clients recognize it by its code, and those of
+// interfaces without codes by the words "prompt is too long".
+func PromptTooLong(param, format string, args ...interface{}) *Failure {
+	failure := invalid(param, "the prompt is too long: "+format, args...)
+	failure.Code = "context_length_exceeded"
+	return failure
+}
+
 func notFound(code, format string, args ...interface{}) *Failure {
 	return &Failure{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: code,
 		Message: fmt.Sprintf(format, args...)}

@@ -169,14 +169,12 @@ func (m *meteredModel) checkLength(prompt *Prompt, reach int64) error {
 	if int64(size) <= limit*reach {
 		return nil
 	}
-	failure := invalid(field, "%s has %d bytes, but %d tokens of context hold at most %d bytes; shorten it", field, size,
-		context, limit)
 	if reach > 1 {
-		failure = invalid(field, "%s has %d bytes, more than the %d bytes from which a prompt is cut; shorten it", field, size,
+		return PromptTooLong(field, "it has %d bytes, more than the %d bytes from which a prompt is cut; shorten it", size,
 			limit*reach)
 	}
-	failure.Code = "context_length_exceeded"
-	return failure
+	return PromptTooLong(field, "it has %d bytes, but %d tokens of context hold at most %d bytes; shorten it", size,
+		context, limit)
 }
 
 // contentBytes returns the bytes of the texts of a conversation, without reasoning, which templates leave out.

@@ -66,6 +66,10 @@ func (s *Server) storedResponses(w http.ResponseWriter, r *http.Request) {
 	id, part, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/responses/"), "/")
 	var value interface{}
 	var err error
+	if id == "compact" && part == "" && r.Method == http.MethodPost {
+		s.fail(w, r, notFound("", "responses are not compacted here; send truncation \"auto\" to drop the oldest turns"))
+		return
+	}
 	switch part + " " + r.Method {
 	case " GET":
 		if isStreamed(r) {

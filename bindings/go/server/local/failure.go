@@ -120,7 +120,11 @@ func jobFailure(from origin, err error) error {
 	case quire.CodeInvalidArgument, quire.CodeUnsupported, quire.CodeEncoding, quire.CodeFormat:
 		return invalid(from.field(failed), "%s", failed.Message)
 	case quire.CodeTooLarge:
-		failure := invalid(field(failed, from.prompt), "%s", failed.Message)
+		param := field(failed, from.prompt)
+		if param == from.prompt {
+			return server.PromptTooLong(param, "%s", failed.Message)
+		}
+		failure := invalid(param, "%s", failed.Message)
 		failure.Code = "context_length_exceeded"
 		return failure
 	case quire.CodeCapacity, quire.CodeQuota:

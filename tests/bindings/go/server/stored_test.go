@@ -42,6 +42,15 @@ func TestStoredResponsesAreBoundedInBytes(t *testing.T) {
 	expect(t, param, "metadata")
 }
 
+func TestCompactionIsRefusedByName(t *testing.T) {
+	f := start(t, nil)
+	_, _, message := f.refusal("POST", "/v1/responses/compact", `{"model":"m","input":"x"}`, 404)
+	if !strings.Contains(message, "not compacted") || !strings.Contains(message, "truncation") {
+		t.Error(message)
+	}
+	f.refusal("GET", "/v1/responses/compact", "", 404)
+}
+
 func TestAResponseOverTheLimitIsRefusedBeforeItIsComputed(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.Limits.MaxStoredBytes = 10000 })
 	long := strings.Repeat("x", 10000)

@@ -173,6 +173,14 @@ func TestTooLongPromptsAreRefusedAndAnswersCutOff(t *testing.T) {
 	if param != "prompt" || code != "context_length_exceeded" {
 		t.Errorf("%q %q", param, code)
 	}
+	// Clients of interfaces whose errors have no code look for these words.
+	for _, request := range [][2]string{{"/v1/messages", `{"model":"story","max_tokens":9,"messages":[{"role":"user","content":"` + long + `"}]}`},
+		{"/api/chat", `{"model":"story","messages":[{"role":"user","content":"` + long + `"}]}`}} {
+		response, text := f.send(request[0], request[1])
+		if response.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "prompt is too long") {
+			t.Errorf("%s: %d %s", request[0], response.StatusCode, text)
+		}
+	}
 	var got answer
 	f.post("/v1/completions", `{"model":"story","prompt":"`+prompt+`","max_tokens":100000,"logit_bias":{"1":-100}}`, &got)
 	if got.Choices[0].FinishReason != "length" || got.Usage.Prompt+got.Usage.Completion != 256 {
