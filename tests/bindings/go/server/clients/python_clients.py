@@ -12,6 +12,7 @@ import importlib.metadata
 import inspect
 import os
 import sys
+import tempfile
 import time
 import traceback
 
@@ -20,7 +21,8 @@ from calls import KEYS
 
 # Clients report on their use, or look for new versions, unless they are told not to.
 QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false", "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-         "LITELLM_TELEMETRY": "False", "TIKTOKEN_CACHE_DIR": "", "HF_HUB_OFFLINE": "1"}
+         "LITELLM_TELEMETRY": "False", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
+         "HF_HOME": os.path.join(tempfile.gettempdir(), "quire-huggingface")}
 
 
 def passes(call, base):
