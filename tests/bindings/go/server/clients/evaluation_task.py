@@ -1,5 +1,15 @@
-"""Writes a small multiple-choice task for lm-evaluation-harness: words in short sentences, four choices each."""
+#!/usr/bin/env python3
+"""Writes a small multiple-choice task for lm-evaluation-harness: words in short sentences, four choices each.
+
+usage: evaluation_task.py FOLDER [NUMBER_OF_ITEMS]. Then compare the server with transformers:
+
+  lm_eval --include_path FOLDER --tasks quire_words --model local-completions \\
+    --model_args model=NAME,base_url=http://127.0.0.1:8080/v1/completions,tokenizer=DIRECTORY
+  lm_eval --include_path FOLDER --tasks quire_words --model hf --model_args pretrained=DIRECTORY,dtype=float32 --device cpu
+"""
 import json
+import pathlib
+import sys
 
 TASK = "quire_words"
 
@@ -61,3 +71,7 @@ doc_to_target: gold
 target_delimiter: ""
 metric_list: [{{metric: acc, aggregation: mean, higher_is_better: true}}, {{metric: acc_norm, aggregation: mean, higher_is_better: true}}]
 """, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(pathlib.Path(sys.argv[1]).absolute(), int(sys.argv[2]) if len(sys.argv) > 2 else 200)
