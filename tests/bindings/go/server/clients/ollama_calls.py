@@ -104,7 +104,7 @@ def errors(base):
     assert must_fail(ollama.ResponseError, client(base).chat, "x", user("a")).status_code == 404
     assert must_fail(ollama.ResponseError, client(base, "wrong").chat, "m", user("a")).status_code == 401
     long = must_fail(ollama.ResponseError, client(base).chat, "m", user("word " * 20000))
-    assert long.status_code == 400 and "context" in long.error, long
+    assert long.status_code == 400 and "prompt is too long" in long.error, long
 
 
 def asynchronous(base):
