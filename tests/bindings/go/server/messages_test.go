@@ -268,3 +268,15 @@ func TestModelsAreListedInAnthropicsFormForItsClient(t *testing.T) {
 	expect(t, f.get("/v1/models")["object"], "list")
 	expect(t, f.get("/v1/models/m")["object"], "model")
 }
+
+// Vercel's AI SDK refuses an answer whose text block has null citations.
+func TestATextBlockHasNoCitations(t *testing.T) {
+	f := start(t, nil)
+	block, _ := at(f.post("/v1/messages", message("x", "")), "content", 0).(map[string]interface{})
+	expect(t, block, map[string]string{"type": "text", "text": "x"})
+	for _, event := range f.stream("/v1/messages", message("x", `,"stream":true`)) {
+		if strings.Contains(event, "citations") {
+			t.Error(event)
+		}
+	}
+}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Drives quire-server with OpenAI's official clients of Go and Node, and with langchain4j.
+"""Drives quire-server with OpenAI's official clients of Go and Node, Anthropic's of Node, Vercel's AI SDK and langchain4j.
 
-usage: other_clients.py go GO MODEL_DIR | other_clients.py (node | langchain4j) SERVER MODEL_DIR. Exits with status 77
-and a message if the client is absent. It is looked up in the module cache for Go, in NODE_PATH for Node, and in the
+usage: other_clients.py go GO MODEL_DIR | other_clients.py (node | node_anthropic | node_ai_sdk | langchain4j) SERVER MODEL_DIR.
+Exits with status 77 and a message if the client is absent. It is looked up in the module cache for Go, in NODE_PATH for Node, and in the
 folder langchain4j of QUIRE_ARTIFACTS (default: build/artifacts). ./dev artifacts downloads them; this script
 downloads nothing.
 """
@@ -36,12 +36,16 @@ def go_client(go, model):
         subprocess.run([program, model, template], check=True)
 
 
-def node_client(server, model):
-    node = shutil.which("node")
-    if node is None or subprocess.run([node, "-e", "require('openai')"], capture_output=True).returncode != 0:
-        skip("node has no module openai")
-    with serving.served(server, model) as base:
-        subprocess.run([node, HERE / "openai_node.cjs", base], check=True)
+def node_client(program, *modules):
+    """Returns a function that runs a program of Node, which needs modules."""
+    def run(server, model):
+        node = shutil.which("node")
+        for module in modules:
+            if node is None or subprocess.run([node, "-e", f"require('{module}')"], capture_output=True).returncode != 0:
+                skip(f"node has no module {module}")
+        with serving.served(server, model) as base:
+            subprocess.run([node, HERE / program, base], check=True)
+    return run
 
 
 def langchain4j_client(server, model):
@@ -52,4 +56,11 @@ def langchain4j_client(server, model):
         subprocess.run([java, "-cp", f"{jars}/*", HERE / "Langchain4jClient.java", base], check=True)
 
 
-{"langchain4j": langchain4j_client, "go": go_client, "node": node_client}[sys.argv[1]](*sys.argv[2:])
+CLIENTS = {
+    "langchain4j": langchain4j_client,
+    "go": go_client,
+    "node": node_client("openai_node.cjs", "openai"),
+    "node_anthropic": node_client("anthropic_node.cjs", "@anthropic-ai/sdk"),
+    "node_ai_sdk": node_client("ai_sdk_node.cjs", "ai", "@ai-sdk/openai", "@ai-sdk/openai-compatible", "@ai-sdk/anthropic"),
+}
+CLIENTS[sys.argv[1]](*sys.argv[2:])
