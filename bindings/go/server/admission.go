@@ -72,7 +72,7 @@ func (a *admission) authenticate(r *http.Request) (Key, *Failure) {
 		}
 	}
 	if found == nil {
-		return Key{}, &Failure{Status: http.StatusUnauthorized, Kind: "invalid_request_error", Code: "invalid_api_key",
+		return Key{}, &Failure{Status: http.StatusUnauthorized, Kind: "authentication_error", Code: "invalid_api_key",
 			Message: "the API key is missing or unknown"}
 	}
 	return *found, nil

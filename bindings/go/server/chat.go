@@ -109,8 +109,37 @@ func (r *chatRequest) checkMessages() error {
 	if json.Unmarshal(r.Messages, &messages) != nil || len(messages) == 0 {
 		return invalid("messages", "messages must be a list of at least one message")
 	}
+	for i, message := range messages {
+		if err := checkContent(i, message); err != nil {
+			return err
+		}
+	}
 	if r.AddSpecialTokens {
 		return invalid("add_special_tokens", "add_special_tokens is not supported; the chat template writes these tokens")
+	}
+	return nil
+}
+
+// checkContent refuses a content that a template would print although it is neither a text nor a list of parts. The
+// library checks the rest of a message.
+func checkContent(i int, message json.RawMessage) error {
+	var fields struct {
+		Content json.RawMessage `json:"content"`
+	}
+	if json.Unmarshal(message, &fields) != nil || isAbsent(fields.Content) {
+		return nil
+	}
+	if first := fields.Content[0]; first != '"' && first != '[' {
+		return invalid("messages", "messages[%d].content must be a text, or a list of parts", i)
+	}
+	var parts []struct {
+		Text json.RawMessage `json:"text"`
+	}
+	_ = json.Unmarshal(fields.Content, &parts) // a text has no parts
+	for j, part := range parts {
+		if !isAbsent(part.Text) && part.Text[0] != '"' {
+			return invalid("messages", "messages[%d].content[%d].text must be a text", i, j)
+		}
 	}
 	return nil
 }
@@ -189,6 +218,7 @@ func (s *Server) chatCompletions(c *call) error {
 	if err != nil {
 		return err
 	}
+	s.fillModel(c, &request.Model)
 	model, err := s.open(c, request.Model, len(request.Messages))
 	if err != nil {
 		return err

@@ -267,7 +267,8 @@ func (s *Server) streamChat(c *call, w *chatAnswer) error {
 	}
 	s.account(c, w.withPrompt(results))
 	if w.request.StreamOptions != nil && w.request.StreamOptions.IncludeUsage {
-		if err := out.send("", chatChunk{chatHead: w.head, Choices: []chunkChoice{}, Usage: newUsage(results)}); err != nil {
+		if err := out.send("", chatChunk{chatHead: w.head, Choices: []chunkChoice{}, Usage: newUsage(results),
+			Timings: newTimings(results)}); err != nil {
 			return err
 		}
 	}

@@ -146,6 +146,7 @@ func (s *Server) streamCompletion(c *call, w *completion) error {
 	if w.request.StreamOptions != nil && w.request.StreamOptions.IncludeUsage {
 		w.body.Choices = []completionChoice{}
 		w.body.Usage = completionUsage(results, w.numEach)
+		w.body.Timings = newTimings(results[:w.numEach])
 		if err := out.send("", w.body); err != nil {
 			return err
 		}

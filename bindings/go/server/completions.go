@@ -105,6 +105,7 @@ func (s *Server) completions(c *call) error {
 	if err != nil {
 		return err
 	}
+	s.fillModel(c, &request.Model)
 	model, err := s.open(c, request.Model, request.Prompt.numBytes())
 	if err != nil {
 		return err

@@ -25,6 +25,8 @@ type llamaRequest struct {
 	InputPrefix string       `json:"input_prefix"` // of /infill, like the next two
 	InputSuffix string       `json:"input_suffix"`
 	InputExtra  []infillFile `json:"input_extra"`
+
+	llamaReport
 }
 
 // llamaPart is a text or a token id of a prompt.
@@ -101,16 +103,28 @@ func llamaPartOf(value json.RawMessage) (llamaPart, error) {
 		return part, nil
 	}
 	var object struct {
-		Text  *string           `json:"prompt_string"`
-		Media []json.RawMessage `json:"multimodal_data"`
+		Text    *string           `json:"prompt_string"`
+		Media   []json.RawMessage `json:"multimodal_data"`
+		Content []struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		} `json:"content"`
 	}
-	if json.Unmarshal(value, &object) != nil || object.Text == nil {
+	if json.Unmarshal(value, &object) != nil || (object.Text == nil) == (len(object.Content) == 0) {
 		return part, invalid("prompt", "a prompt must be a text, or a list of texts and token ids")
 	}
 	if len(object.Media) > 0 {
 		return part, invalid("prompt", "prompt.multimodal_data is not supported")
 	}
-	part.text = *object.Text
+	if object.Text != nil {
+		part.text = *object.Text
+	}
+	for i, each := range object.Content {
+		if each.Type != "text" {
+			return part, invalid("prompt", "prompt.content[%d] is of the type %q; only texts are supported", i, each.Type)
+		}
+		part.text += each.Text
+	}
 	return part, nil
 }
 
@@ -214,13 +228,18 @@ func (s *Server) llamaInfill(c *call) error {
 
 // llamaText generates a text for each of the prompts.
 func (s *Server) llamaText(c *call, request *llamaRequest, prompts func(Model) ([][]int32, error)) error {
+	biases := request.LogitBias.takeTexts()
 	g, err := request.generation(c)
 	if err != nil {
 		return err
 	}
+	g.TokenIDs = request.Stream || request.ReturnTokens
 	s.fillModel(c, &request.Model)
 	model, err := s.open(c, request.Model, int(c.bodyBytes))
 	if err != nil {
+		return err
+	}
+	if err := g.biasTexts(model, biases); err != nil {
 		return err
 	}
 	tokens, err := prompts(model)

@@ -16,8 +16,8 @@ type llamaPiece struct {
 
 // llamaLogPro is the log-probability of a token and of the likeliest alternatives.
 type llamaLogPro struct {
-	tokenLogProb
-	Top []tokenLogProb `json:"top_logprobs"`
+	llamaTokenProb
+	Top []llamaTokenProb `json:"top_logprobs"`
 }
 
 // llamaWhole is a whole answer, or the last part of one.
@@ -46,7 +46,7 @@ type llamaAnswer struct {
 func llamaSettings(request *llamaRequest, model Model, g *Generation) map[string]interface{} {
 	settings := map[string]interface{}{"n_ctx": model.Info().ContextTokens, "n_predict": -1, "max_tokens": -1,
 		"stop": append([]string{}, g.StopTexts...), "stream": request.Stream, "ignore_eos": g.IgnoreEOS, "n_probs": g.TopLogProbs,
-		"grammar": g.Grammar}
+		"grammar": g.Grammar, "logit_bias": llamaBiases(model, g)}
 	if g.MaxNewTokens > 0 {
 		settings["n_predict"], settings["max_tokens"] = g.MaxNewTokens, g.MaxNewTokens
 	}
@@ -68,11 +68,10 @@ func llamaSettings(request *llamaRequest, model Model, g *Generation) map[string
 // llamaLogProbsOf returns the log-probabilities of tokens.
 func llamaLogProbsOf(entries []TokenLogProb) []llamaLogPro {
 	var out []llamaLogPro
-	var names tokenFields
 	for i := range entries {
-		one := llamaLogPro{names.logProbOf(&entries[i]), []tokenLogProb{}}
+		one := llamaLogPro{llamaTokenProbOf(&entries[i]), []llamaTokenProb{}}
 		for j := range entries[i].Top {
-			one.Top = append(one.Top, names.logProbOf(&entries[i].Top[j]))
+			one.Top = append(one.Top, llamaTokenProbOf(&entries[i].Top[j]))
 		}
 		out = append(out, one)
 	}
@@ -100,13 +99,17 @@ func (s *Server) wholeLlama(c *call, form *llamaAnswer, streams []Stream) error 
 	if err != nil {
 		return err
 	}
-	answers := make([]llamaWhole, len(gathered))
+	answers := make([]interface{}, len(gathered))
 	for i, each := range gathered {
 		content := each.content.String()
-		if answers[i], err = form.whole(i, content, hasNewLine(content), each.result); err != nil {
+		whole, err := form.whole(i, content, hasNewLine(content), each.result)
+		if err != nil {
 			return err
 		}
-		answers[i].Probabilities = llamaLogProbsOf(each.logProbs)
+		whole.Probabilities, whole.Tokens = llamaLogProbsOf(each.logProbs), append(whole.Tokens, each.tokens...)
+		if answers[i], err = form.request.reported(&whole); err != nil {
+			return err
+		}
 	}
 	s.account(c, resultsOf(gathered))
 	if form.request.Prompt.isList {
@@ -137,11 +140,15 @@ func (s *Server) streamLlama(c *call, form *llamaAnswer, streams []Stream) error
 			if err != nil {
 				return err
 			}
-			return out.send("", last)
+			report, err := form.request.reported(&last)
+			if err != nil {
+				return err
+			}
+			return out.send("", report)
 		}
-		predicted[index]++
+		predicted[index] += len(item.piece.Tokens)
 		newLines[index] = newLines[index] || hasNewLine(item.piece.Text)
-		return out.send("", llamaPiece{Index: index, Content: item.piece.Text, Tokens: []int32{}, IDSlot: -1,
+		return out.send("", llamaPiece{Index: index, Content: item.piece.Text, Tokens: append([]int32{}, item.piece.Tokens...), IDSlot: -1,
 			TokensPredicted: predicted[index], TokensEvaluated: len(form.prompts[index]),
 			Probabilities: llamaLogProbsOf(item.piece.LogProbs)})
 	})

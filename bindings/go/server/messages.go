@@ -270,6 +270,7 @@ func (s *Server) createMessage(c *call) error {
 		return err
 	}
 	g.MaxNewTokens = *request.MaxTokens
+	s.fillModel(c, &request.Model)
 	model, err := s.open(c, request.Model, len(g.Messages))
 	if err != nil {
 		return err
@@ -302,6 +303,7 @@ func (s *Server) countMessageTokens(c *call) error {
 	if err != nil {
 		return err
 	}
+	s.fillModel(c, &request.Model)
 	model, err := s.open(c, request.Model, len(g.Messages))
 	if err != nil {
 		return err

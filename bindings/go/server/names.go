@@ -1,6 +1,6 @@
 package server
 
-// fillModel sets a missing name to the only model that the key of the call may use: clients of llama.cpp send
+// fillModel sets a missing name to the only model that the key of the call may use: clients of llama.cpp and vLLM send
 // none. If there are several, the name stays missing, and open refuses it.
 func (s *Server) fillModel(c *call, name *string) {
 	if *name != "" {

@@ -71,6 +71,8 @@ var documented = []operation{
 	{"GET", "/health/startup", "whether the models of preload are loaded", nil},
 	{"GET", "/metrics", "figures for Prometheus", nil},
 	{"GET", "/get_server_info", "vllm-router: the model whose page events are published", nil},
+	{"GET", "/version", "vLLM: the version of the library", nil},
+	{"GET", "/load", "vLLM: the number of running requests", nil},
 	{"GET", "/kv_event_sources", "vllm-router: the address of the page events", nil},
 	{"GET", "/admin/models", "administrators: where the models are", nil},
 	{"POST", "/admin/models/{model}/load", "administrators: loads a model", nil},

@@ -34,11 +34,12 @@ type ModelLoad struct {
 }
 
 type modelBody struct {
-	ID          string `json:"id"`
-	Object      string `json:"object"`
-	Created     int64  `json:"created"`
-	OwnedBy     string `json:"owned_by"`
-	MaxModelLen int64  `json:"max_model_len,omitempty"` // tokens of one request, in vLLM's format
+	ID          string   `json:"id"`
+	Object      string   `json:"object"`
+	Created     int64    `json:"created"`
+	OwnedBy     string   `json:"owned_by"`
+	MaxModelLen int64    `json:"max_model_len,omitempty"` // tokens of one request, in vLLM's format
+	Aliases     []string `json:"aliases,omitempty"`       // other names of the model, in llama.cpp's format
 }
 
 func (s *Server) modelNames(key Key) []string {
@@ -67,7 +68,14 @@ func (s *Server) modelBody(name string) modelBody {
 	if owner == "" {
 		owner = "quire"
 	}
-	return modelBody{name, "model", s.started.Unix(), owner, s.describe(config.target(name)).ContextTokens}
+	var aliases []string
+	for alias, target := range config.Aliases {
+		if target == name {
+			aliases = append(aliases, alias)
+		}
+	}
+	sort.Strings(aliases)
+	return modelBody{name, "model", s.started.Unix(), owner, s.describe(config.target(name)).ContextTokens, aliases}
 }
 
 func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
@@ -105,6 +113,16 @@ func (s *Server) getModel(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.fail(w, r, notFound("model_not_found", "there is no model %q; GET /v1/models lists the models", wanted))
+}
+
+// versions answers with the version of the library, in vLLM's form.
+func (s *Server) versions(w http.ResponseWriter, _ *http.Request) {
+	_ = answer(w, map[string]string{"version": s.version()})
+}
+
+// load answers with the number of running requests, in vLLM's form.
+func (s *Server) load(w http.ResponseWriter, _ *http.Request) {
+	_ = answer(w, map[string]int{"server_load": s.admission.numRunning()})
 }
 
 // live succeeds if the process answers and its engines make progress.

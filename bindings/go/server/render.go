@@ -24,6 +24,7 @@ func (s *Server) renderCompletions(c *call) error {
 	if err := c.read(&request); err != nil {
 		return err
 	}
+	s.fillModel(c, &request.Model)
 	model, err := s.open(c, request.Model, request.Prompt.numBytes())
 	if err != nil {
 		return err
@@ -46,6 +47,7 @@ func (s *Server) renderChat(c *call) error {
 	if err != nil {
 		return err
 	}
+	s.fillModel(c, &request.Model)
 	model, err := s.open(c, request.Model, len(request.Messages))
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ type rerankRequest struct {
 	MaxTokensPerDoc *int             `json:"max_tokens_per_doc"` // longer documents are cut
 	RankFields      []string         `json:"rank_fields"`        // only "text"
 	Priority        *int             `json:"priority"`
+	rerankTexts
 }
 
 // rerankDocument is a text, or an object with the text.
@@ -87,6 +88,9 @@ func (s *Server) rerank(c *call, version string, documents bool) error {
 	if err := c.read(&request); err != nil {
 		return err
 	}
+	if err := request.takeTexts(); err != nil {
+		return err
+	}
 	if err := request.check(); err != nil {
 		return err
 	}
@@ -107,6 +111,9 @@ func (s *Server) rerank(c *call, version string, documents bool) error {
 		return err
 	}
 	s.account(c, []Result{{Usage: usage}})
+	if request.Texts != nil {
+		return answer(c, request.scoredTexts(results))
+	}
 	return answer(c, map[string]interface{}{"id": newID("rerank-"), "object": "list", "model": request.Model,
 		"results": results, "usage": map[string]int{"prompt_tokens": usage.Prompt, "total_tokens": usage.Prompt},
 		"meta": map[string]interface{}{"api_version": map[string]string{"version": version},

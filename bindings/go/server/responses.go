@@ -17,6 +17,7 @@ type responseWork struct {
 
 // prepare checks a request and forms its prompt.
 func (s *Server) prepare(c *call, request *responsesRequest) (*responseWork, error) {
+	s.fillModel(c, &request.Model)
 	if isAbsent(request.Input) {
 		return nil, invalid("input", "input is missing")
 	}

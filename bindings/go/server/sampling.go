@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 )
 
 // commonFields holds the settings that all generating requests of OpenAI share, and extensions of other
@@ -64,14 +65,36 @@ func (b *logitBias) UnmarshalJSON(text []byte) error {
 	*b = logitBias{}
 	for _, pair := range pairs {
 		var token int32
+		var text string
 		bias := neverBias
-		if isAbsent(pair[0]) || json.Unmarshal(pair[0], &token) != nil ||
+		isText := json.Unmarshal(pair[0], &text) == nil
+		if isAbsent(pair[0]) || !isText && json.Unmarshal(pair[0], &token) != nil ||
 			string(pair[1]) != "false" && (isAbsent(pair[1]) || json.Unmarshal(pair[1], &bias) != nil) {
 			return invalid("logit_bias", "a pair of logit_bias must be a token id and its bias, a number or false")
 		}
-		(*b)[strconv.Itoa(int(token))] = bias
+		if isText {
+			(*b)[textBias+text] = bias
+		} else {
+			(*b)[strconv.Itoa(int(token))] = bias
+		}
 	}
 	return nil
+}
+
+// textBias begins the key of a text, which may have the form of a token id.
+const textBias = "\x00"
+
+// takeTexts removes the keys that are no token ids, and returns them with their biases. llama.cpp biases each token of
+// such a text.
+func (b logitBias) takeTexts() map[string]float64 {
+	texts := map[string]float64{}
+	for key, bias := range b {
+		if _, err := strconv.ParseInt(key, 10, 32); err != nil {
+			texts[strings.TrimPrefix(key, textBias)] = bias
+			delete(b, key)
+		}
+	}
+	return texts
 }
 
 func (b logitBias) byToken() (map[int32]float64, error) {
@@ -82,7 +105,7 @@ func (b logitBias) byToken() (map[int32]float64, error) {
 	for token, bias := range b {
 		id, err := strconv.ParseInt(token, 10, 32)
 		if err != nil {
-			return nil, invalid("logit_bias", "logit_bias has the key %q, which is not a token id", token)
+			return nil, invalid("logit_bias", "logit_bias has the key %q, which is not a token id", strings.TrimPrefix(token, textBias))
 		}
 		out[int32(id)] = bias
 	}

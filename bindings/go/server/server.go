@@ -225,6 +225,8 @@ func (s *Server) routes() {
 	s.get("/health/startup", s.health)
 	s.get("/metrics", s.metrics)
 	s.get("/get_server_info", s.serverInfo)
+	s.get("/version", s.versions)
+	s.get("/load", s.load)
 	s.get("/kv_event_sources", s.pageSources)
 	s.mux.HandleFunc("/admin/", s.admin)
 	s.mux.HandleFunc("/", s.page)

@@ -51,11 +51,11 @@ func eachInput(c *call, num int, work func(ctx context.Context, i int) (Usage, e
 
 // embeddingsRequest is the body of /v1/embeddings.
 type embeddingsRequest struct {
-	Model          string      `json:"model"`
-	Input          promptField `json:"input"`
-	EncodingFormat string      `json:"encoding_format"`
-	Dimensions     int         `json:"dimensions"`
-	Priority       *int        `json:"priority"`
+	Model          string         `json:"model"`
+	Input          embeddingField `json:"input"`
+	EncodingFormat string         `json:"encoding_format"`
+	Dimensions     int            `json:"dimensions"`
+	Priority       *int           `json:"priority"`
 }
 
 // inputNames has the names that the fields of a prompt have in requests without an answer.
@@ -68,12 +68,13 @@ func (s *Server) embed(c *call) error {
 	if err := c.read(&request); err != nil {
 		return err
 	}
-	if len(request.Input) == 0 || len(request.Input) > maxInputs {
+	if request.Input.num() == 0 || request.Input.num() > maxInputs {
 		return invalid("input", "input must be 1 to %d texts or lists of tokens", maxInputs)
 	}
 	if request.EncodingFormat != "" && request.EncodingFormat != "float" && request.EncodingFormat != "base64" {
 		return invalid("encoding_format", "encoding_format must be float or base64, not %q", request.EncodingFormat)
 	}
+	s.fillModel(c, &request.Model)
 	model, err := s.open(c, request.Model, request.Input.numBytes())
 	if err != nil {
 		return err
@@ -83,9 +84,13 @@ func (s *Server) embed(c *call) error {
 		Index     int         `json:"index"`
 		Embedding interface{} `json:"embedding"`
 	}
-	data := make([]item, len(request.Input))
+	data := make([]item, request.Input.num())
 	usage, err := eachInput(c, len(data), func(ctx context.Context, i int) (Usage, error) {
-		embedding, err := model.Embed(ctx, request.Input[i], c.scheduling(request.Priority))
+		prompt, err := request.Input.prompt(model, i)
+		if err != nil {
+			return Usage{}, err
+		}
+		embedding, err := model.Embed(ctx, prompt, c.scheduling(request.Priority))
 		if err != nil {
 			return Usage{}, err
 		}
@@ -156,6 +161,7 @@ func (s *Server) scoreInputs(c *call) error {
 	if len(request.Input) == 0 || len(request.Input) > maxInputs {
 		return invalid("input", "input must be 1 to %d texts or lists of tokens", maxInputs)
 	}
+	s.fillModel(c, &request.Model)
 	model, err := s.open(c, request.Model, request.Input.numBytes())
 	if err != nil {
 		return err

@@ -42,4 +42,19 @@ func TestOnlyTheOnlyModelNeedsNoName(t *testing.T) {
 	f := start(t, nil)
 	f.refused("/tokenize", `{"content":"a"}`, 400, "model is missing")
 	f.refused("/completion", `{"prompt":"a"}`, 400, "model is missing")
+	f = start(t, only)
+	expect(t, f.post("/v1/completions", `{"prompt":"a"}`)["model"], "m")
+	for path, body := range map[string]string{
+		"/v1/chat/completions":       `{"messages":[{"role":"user","content":"a"}]}`,
+		"/v1/responses":              `{"input":"a"}`,
+		"/v1/responses/input_tokens": `{"input":"a"}`,
+		"/v1/messages":               `{"max_tokens":9,"messages":[{"role":"user","content":"a"}]}`,
+		"/v1/embeddings":             `{"input":"a"}`,
+		"/v1/score":                  `{"input":"a"}`,
+		"/v1/completions/render":     `{"prompt":"a"}`,
+	} {
+		if response, text := f.do("POST", path, body); response.StatusCode != 200 {
+			t.Error(path, text)
+		}
+	}
 }
