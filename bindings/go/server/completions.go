@@ -27,7 +27,7 @@ type promptField []Prompt
 
 func (p *promptField) UnmarshalJSON(value []byte) error {
 	var text string
-	var texts []string
+	var texts []*string
 	var tokens []int32
 	var lists [][]int32
 	switch {
@@ -35,7 +35,10 @@ func (p *promptField) UnmarshalJSON(value []byte) error {
 		*p = promptField{{Text: text}}
 	case json.Unmarshal(value, &texts) == nil:
 		for _, each := range texts {
-			*p = append(*p, Prompt{Text: each})
+			if each == nil {
+				return invalid("prompt", "the prompt has null in place of a text")
+			}
+			*p = append(*p, Prompt{Text: *each})
 		}
 	case json.Unmarshal(value, &tokens) == nil:
 		*p = promptField{{Tokens: tokens}}

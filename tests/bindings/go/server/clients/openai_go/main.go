@@ -116,7 +116,8 @@ func main() {
 		"calls": {Path: os.Args[1], CacheTokens: 4096, ChatTemplate: os.Args[2]}}}, nil))
 	defer models.Close()
 	client := openai.NewClient(option.WithHTTPClient(models.Client()), option.WithAPIKey("k"), option.WithMaxRetries(0))
-	for name, part := range map[string]func(context.Context, openai.Client){"texts": texts, "calls": calls, "failures": failures} {
+	for name, part := range map[string]func(context.Context, openai.Client){"texts": texts, "completions": completions,
+		"calls": calls, "stored": stored, "background": background, "conversation": conversation, "failures": failures} {
 		part(context.Background(), client)
 		fmt.Println(name, "passed")
 	}
