@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Attacks a server with the embedded model, and measures what it grants, its memory, and the latency of others.
 
-usage: attacks.py SERVER MODEL_DIR. Needs only Python. Prints a line with the figures of each attack.
+usage: attacks.py SERVER MODEL_DIR [ATTACK]. Runs all attacks, or those whose name contains ATTACK. Needs only Python.
+Prints a line with the figures of each.
 """
 import concurrent.futures
 import contextlib
@@ -16,7 +17,8 @@ import time
 
 import peers
 
-SERVER, MODEL = sys.argv[1:]
+SERVER, MODEL = sys.argv[1:3]
+WANTED = sys.argv[3] if len(sys.argv) > 3 else ""
 RATE = 100  # tokens a minute of the metered key
 ENDLESS = {"prompt": "Once upon a time", "max_tokens": 1500, "ignore_eos": True, "stream": True}
 
@@ -164,7 +166,8 @@ def main():
     with peers.running(SERVER, MODEL, {"max_jobs": 16}, keys=keys, limits={"body_seconds": 3}) as (base, process):
         latency(base)
         for attack in (metered_streams, large_metadata, prompts_without_clients, pages_of_others, slow_requests):
-            attack(base, process)
+            if WANTED in attack.__name__:
+                attack(base, process)
 
 
 main()
