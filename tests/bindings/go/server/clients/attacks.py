@@ -163,7 +163,7 @@ def ends(connection):
 
 def main():
     keys = [key("free"), key("metered", tokens_per_minute=RATE)]
-    with peers.running(SERVER, MODEL, {"max_jobs": 16}, keys=keys, limits={"body_seconds": 3}) as (base, process):
+    with peers.running(SERVER, MODEL, {"max_jobs": 16}, keys=keys, limits={"body_seconds": 3, "drain_seconds": 600}) as (base, process):
         latency(base)
         for attack in (metered_streams, large_metadata, prompts_without_clients, pages_of_others, slow_requests):
             if WANTED in attack.__name__:

@@ -95,8 +95,8 @@ def running(server, model, settings=None, **config):
             yield base, process.pid
         finally:
             process.terminate()
-            process.wait()
-        assert process.returncode == 0, process.returncode
+            status = process.wait()
+        assert status == 0, f"the server ended with status {status}"
 
 
 @contextlib.contextmanager
