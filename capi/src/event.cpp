@@ -294,9 +294,12 @@ const char* quire_event_error_message(quire_event* event, size_t* out_len, quire
 }
 
 const char* quire_event_error_parameter(quire_event* event, size_t* out_len, quire_error** error) {
-  static const std::string none;
-  return borrow_text(event, out_len, error, [](const quire::Event& of) -> const std::string& {
-    return of.parameter == nullptr ? none : *of.parameter;
+  if (out_len != nullptr) *out_len = 0;
+  return guard(error, static_cast<const char*>(nullptr), [&] {
+    const std::string* parameter = Pinned(event, "event")->event.parameter.get();
+    if (parameter == nullptr) return "";
+    if (out_len != nullptr) *out_len = parameter->size();
+    return parameter->c_str();
   });
 }
 
