@@ -16,7 +16,8 @@ const schema = `{"type": "object", "required": ["name", "year"], "properties": {
 
 func main() {
 	ctx := context.Background()
-	engine, err := quire.OpenChatEngine(ctx, os.Args[1], quire.ModelOptions{}, quire.CacheOptions{}, quire.ChatOptions{})
+	engine, err := quire.OpenChatEngine(ctx, os.Args[1], quire.ModelOptions{}, quire.CacheOptions{},
+		quire.ChatOptions{NoReasoning: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -42,6 +42,7 @@ def main():
     os.environ.update(QUIET)
     try:
         module = importlib.import_module(f"{client}_calls")
+        importlib.metadata.version(module.PACKAGE)  # the command llm is not imported
     except ImportError as absent:
         print(f"skipped: {absent.name} is not installed; ./dev artifacts brings it")
         sys.exit(77)
