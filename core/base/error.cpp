@@ -75,11 +75,7 @@ std::string_view error_code_name(ErrorCode code) {
 }
 
 Error&& Error::at(std::string_view parameter) && noexcept {
-  try {
-    parameter_ = parameter.empty() ? nullptr : std::make_shared<const std::string>(parameter);
-  } catch (...) {
-    parameter_ = nullptr;
-  }
+  parameter_ = share_text(parameter);
   return std::move(*this);
 }
 

@@ -46,4 +46,12 @@ void set_text(std::string& target, std::string_view text) noexcept {
   }
 }
 
+std::shared_ptr<const std::string> share_text(std::string_view text) noexcept {
+  try {
+    return text.empty() ? nullptr : std::make_shared<const std::string>(text);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
 }  // namespace quire

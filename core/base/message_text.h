@@ -1,6 +1,7 @@
 // Text shown to people: always one line, whatever names from files and requests it contains.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -19,5 +20,9 @@ inline constexpr std::string_view kNoMemoryForMessage = "no memory left";
 // Sets a text that may be empty, such as the name of a parameter, on paths that must not fail. If there is no
 // memory for it, it becomes empty.
 void set_text(std::string& target, std::string_view text) noexcept;
+
+// Returns a text that many may hold, so that copying it cannot fail; null for an empty text, and if there is
+// no memory for it.
+std::shared_ptr<const std::string> share_text(std::string_view text) noexcept;
 
 }  // namespace quire

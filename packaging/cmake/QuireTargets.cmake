@@ -88,11 +88,16 @@ function(quire_setup_test_code target)
   endif()
 endfunction()
 
-# quire_add_test_library(NAME SOURCES ... LINKS ...): adds a static library of code that several tests share.
+# quire_add_test_library(NAME SOURCES ... LINKS ...): adds a static library of code that several tests share. It is
+# optimised without a sanitizer, because benchmarks link it too.
 function(quire_add_test_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
-  quire_setup_test_code(${name})
+  if(QUIRE_SANITIZE)
+    quire_setup_test_code(${name})
+  else()
+    quire_setup_target(${name})
+  endif()
   quire_reuse_test_headers(${name})
   # Precompiled headers must be used as they were made: for a program.
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)

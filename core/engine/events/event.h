@@ -107,8 +107,8 @@ struct Event {
   FinishReason reason = FinishReason::unfinished;
   ErrorCode error = ErrorCode::ok;
   std::string message;  // one line, only with EventKind::error
-  // The parameter at fault, only with EventKind::error; null for none. A pointer, because events are moved
-  // often.
+  // The parameter at fault, only with EventKind::error; null for none. A pointer is cheaper to move than a
+  // text.
   std::shared_ptr<const std::string> parameter;
   TokenId stop_token = -1;  // with FinishReason::stop_token
   std::string stop_string;  // with FinishReason::stop_string

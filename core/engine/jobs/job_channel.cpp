@@ -1,7 +1,6 @@
 #include "core/engine/jobs/job_channel.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "core/base/message_text.h"
@@ -16,16 +15,6 @@ constinit std::atomic<uint64_t> last_job_id{0};
 std::shared_ptr<EventStream> make_stream(EventStreamOptions options, JobId job) {
   options.job = job;
   return std::make_shared<EventStream>(std::move(options));
-}
-
-// Returns null for an empty text, and if there is no memory for it.
-std::shared_ptr<const std::string> shared_text(const std::string& text) noexcept {
-  if (text.empty()) return nullptr;
-  try {
-    return std::make_shared<const std::string>(text);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
 }
 
 }  // namespace
@@ -52,7 +41,7 @@ bool JobChannel::finish(JobResult&& result, EventBatch* batch) noexcept {
   terminal.reason = result.reason;
   terminal.error = result.error;
   set_message(terminal.message, result.message);
-  terminal.parameter = shared_text(result.parameter);
+  terminal.parameter = share_text(result.parameter);
   terminal.stop_token = result.stop_token;
   set_text(terminal.stop_string, result.stop_string);
   terminal.usage = result;
