@@ -120,8 +120,8 @@ func (r *chatRequest) checkMessages() error {
 	return nil
 }
 
-// checkContent refuses a content that a template would print although it is neither a text nor a list of parts. The
-// library checks the rest of a message.
+// checkContent refuses a content that is neither a text nor a list of parts, because templates would print it. The library
+// checks the rest of a message.
 func checkContent(i int, message json.RawMessage) error {
 	var fields struct {
 		Content json.RawMessage `json:"content"`

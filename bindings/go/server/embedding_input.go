@@ -15,7 +15,7 @@ func (f *embeddingField) UnmarshalJSON(value []byte) error {
 	}
 	var prompts llamaPrompts
 	if err := json.Unmarshal(value, &prompts); err != nil {
-		return renamed(err, map[string]string{"prompt": "input"})
+		return renamed(err, inputNames)
 	}
 	f.promptField, f.mixed = nil, prompts.prompts
 	return nil

@@ -15,7 +15,7 @@ type setting struct{ name, off string }
 // penalties has the settings without which line breaks are not penalized either.
 var penalties = []setting{{"repeat_penalty", "1"}, {"repetition_penalty", "1"}}
 
-// anyValue is the neutral value of a field that is passed over: it changes nothing about the answer, whatever it is.
+// anyValue marks a field that is passed over: no value of it changes the answer.
 const anyValue = "*"
 
 // optionsPrefix is the path of ollama's options.

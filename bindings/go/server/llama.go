@@ -173,7 +173,7 @@ func (r *llamaRequest) generation(c *call) (*Generation, error) {
 	return g, err
 }
 
-// numPredict returns the number of tokens to generate; 0 means the rest of the context, for which llama.cpp has -1.
+// numPredict returns the number of tokens to generate; 0 means the rest of the context, which clients send as -1.
 func (r *llamaRequest) numPredict() (int, error) {
 	asked, err := either("n_predict", r.NumPredict, "max_tokens", r.MaxTokens)
 	switch {

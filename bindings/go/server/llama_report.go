@@ -14,7 +14,7 @@ type llamaReport struct {
 	ResponseFields []string `json:"response_fields"` // paths of the fields that a whole answer has; all if it is empty
 }
 
-// reported returns the wanted fields of an answer, each by its path, such as "generation_settings/n_predict". Paths
+// reported returns the fields of an answer that the request lists, each by its path, such as "generation_settings/n_predict". Paths
 // that the answer lacks are left out.
 func (r *llamaReport) reported(whole *llamaWhole) (interface{}, error) {
 	if len(r.ResponseFields) == 0 {

@@ -6,7 +6,7 @@ type rerankTexts struct {
 	ReturnText bool             `json:"return_text"`
 }
 
-// scoredText is a result in that form.
+// scoredText is a result in the form of Text Embeddings Inference.
 type scoredText struct {
 	Index int     `json:"index"`
 	Score float64 `json:"score"`
@@ -25,7 +25,7 @@ func (r *rerankRequest) takeTexts() error {
 	return nil
 }
 
-// scoredTexts returns results in that form.
+// scoredTexts returns results in the form of Text Embeddings Inference.
 func (r *rerankRequest) scoredTexts(results []rerankResult) []scoredText {
 	out := make([]scoredText, len(results))
 	for i, result := range results {

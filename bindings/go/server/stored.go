@@ -193,7 +193,7 @@ func (s *store) change(id, owner string, to func(storedContent) (storedContent, 
 	return content, nil
 }
 
-// remeasure counts the bytes of a value whose content has grown.
+// remeasure counts the bytes of a stored value again, after its content has grown.
 func (s *store) remeasure(id, owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

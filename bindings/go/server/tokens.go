@@ -25,7 +25,8 @@ type tokenizeRequest struct {
 // tokenizeChat is a body with messages. It has the fields of tokenizeRequest too.
 type tokenizeChat chatRequest
 
-// checkFields refuses fields that would be ignored.
+// checkFields refuses fields of the body that the server would ignore. Which fields a body may have depends on whether
+// it has messages.
 func (r *tokenizeRequest) checkFields(body []byte) error {
 	if isAbsent(r.Messages) {
 		return checkFields(body, tokenizeRequest{})

@@ -61,12 +61,12 @@ func checkChosen(g *Generation) error {
 		} `json:"function"`
 	}
 	_ = json.Unmarshal(g.Tools, &tools) // the engine reports malformed tools
+	names := make([]string, len(tools))
+	for i := range tools {
+		names[i] = tools[i].Function.Name
+	}
 	for _, name := range chosen {
-		has := false
-		for i := range tools {
-			has = has || tools[i].Function.Name == name
-		}
-		if !has {
+		if !isListed(name, names) {
 			return invalid("tool_choice", "tool_choice names the function %q, which is not among the tools; send it in tools", name)
 		}
 	}
