@@ -90,18 +90,17 @@ void EventStream::finish(Event&& terminal, EventBatch* batch) noexcept {
   announce(batch);
 }
 
-// Takes the next event. There must be one.
-Event EventStream::take() {
+// Moves the next event to the end of `out`, which has room for it. There must be one.
+void EventStream::take(std::vector<Event>& out) {
   if (!events_.empty()) {
-    Event event = std::move(events_.front());
+    out.push_back(std::move(events_.front()));
     events_.pop_front();
-    return event;
+    return;
   }
-  Event event = std::move(*terminal_);
+  out.push_back(std::move(*terminal_));
   terminal_.reset();
   drained_ = true;
   condition_.notify_all();  // other readers return: no more events will come
-  return event;
 }
 
 // Reserves space for one more event in `out` before it is taken, so that no taken event is lost. Returns
@@ -144,7 +143,7 @@ WaitEnd EventStream::drain(const Wait& wait, size_t max_events, std::vector<Even
     const MutexLock lock(mutex_);
     while (num_taken < max_events && (!events_.empty() || terminal_) &&
            make_room(out, num_taken, max_events)) {
-      out.push_back(take());
+      take(out);
       ++num_taken;
     }
     is_behind = caught_up();

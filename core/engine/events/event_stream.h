@@ -78,7 +78,7 @@ class EventStream : public std::enable_shared_from_this<EventStream> {
   template <typename Ready>
   void wait_until_ready(const Wait& wait, const Ready& ready) const;
   void coalesce(Event&& event) QUIRE_REQUIRES(mutex_);
-  Event take() QUIRE_REQUIRES(mutex_);
+  void take(std::vector<Event>& out) QUIRE_REQUIRES(mutex_);
   bool caught_up() QUIRE_REQUIRES(mutex_);
   void announce(EventBatch* batch) noexcept;
 

@@ -94,7 +94,12 @@ void TextOutput::finish_text() {
 
 Event TextOutput::take() {
   Event event;
-  if (parts_.size() <= 1) event = std::exchange(pending_, Event{});
+  if (parts_.size() <= 1) {
+    event.text.swap(pending_.text);
+    event.token_ids.swap(pending_.token_ids);
+    event.log_probs.swap(pending_.log_probs);
+    event.top_log_probs.swap(pending_.top_log_probs);
+  }
   if (!parts_.empty()) {
     event.part = std::move(parts_.front());
     event.text = std::exchange(event.part->raw, std::string());

@@ -27,11 +27,16 @@ JobChannel::JobChannel(JobKind job_kind, JobMark job_mark, std::string job_name_
       name_space(std::move(job_name_space)),
       stream(make_stream(options, id)) {}
 
-Event JobChannel::make_event(EventKind event_kind, Event event) const {
+void JobChannel::label(EventKind event_kind, Event& event) const {
   event.kind = event_kind;
   event.job = id;
   event.index = mark.index;
   event.tag = mark.tag;
+}
+
+Event JobChannel::make_event(EventKind event_kind) const {
+  Event event;
+  label(event_kind, event);
   return event;
 }
 

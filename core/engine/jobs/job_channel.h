@@ -72,8 +72,10 @@ class JobChannel {
   std::atomic<JobState> state{JobState::queued};
   JobProgress progress;
 
-  // Returns `event` with the kind and the labels of this job filled in.
-  Event make_event(EventKind event_kind, Event event = {}) const;
+  // Sets the kind and the labels of this job.
+  void label(EventKind event_kind, Event& event) const;
+  // Returns an event with the kind and the labels of this job.
+  Event make_event(EventKind event_kind) const;
   // Sets result and state and sends the terminal event. Returns false if the job had already finished.
   bool finish(JobResult&& result, EventBatch* batch = nullptr) noexcept;
   bool over() const { return over_.load(std::memory_order_acquire); }

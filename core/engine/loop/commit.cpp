@@ -200,7 +200,9 @@ void Commit::emit(JobRecord& job) {
   }
   const bool ends = job.step.finish != FinishReason::unfinished;
   while (job.text.has_text() || (ends && job.text.has_anything())) {
-    if (!stream.push(job.channel->make_event(EventKind::text, job.text.take()), &jobs_.pending_wakeups()))
+    Event text = job.text.take();
+    job.channel->label(EventKind::text, text);
+    if (!stream.push(std::move(text), &jobs_.pending_wakeups()))
       throw Error(ErrorCode::slow_reader,
                   "max_unread_events: the reader left {} events unread; read them faster, or set another "
                   "event_policy",
