@@ -2,6 +2,7 @@
 // simulated time on the fake device, and compares it with the same period in which all 32 keep up.
 #include <gtest/gtest.h>
 
+#include "tests/support/case_stride.h"
 #include "tests/support/engine_fakes.h"
 
 namespace quire::testing {
@@ -12,7 +13,7 @@ constexpr int32_t kPromptTokens = 8;
 constexpr int32_t kNewTokens = 100;
 constexpr auto kStepTime = std::chrono::milliseconds(20);
 constexpr int32_t kStepsPerSecond = 50;
-constexpr int32_t kNumSteps = 12 * kStepsPerSecond;
+constexpr int32_t kNumSteps = 12 * kStepsPerSecond / stride_if_sanitized(4);
 
 enum class Reading { keeps_up, one_a_second, never, dropped };
 

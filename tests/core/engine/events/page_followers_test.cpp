@@ -78,7 +78,7 @@ TEST_F(PageFollowersTest, AReaderGetsExistingAndNewPages) {
 TEST_F(PageFollowersTest, ALateReaderGetsAGapAndStartsOver) {
   FakeEngine engine = open();
   follow(engine);
-  for (int32_t i = 0; i < 1500; ++i) run(engine, 1 + i % 50);
+  for (int32_t i = 0; i < 750; ++i) run(engine, 1 + i % 50);
   read();
   EXPECT_EQ(replay.num_gaps(), 1);
   EXPECT_FALSE(replay.in_order());
