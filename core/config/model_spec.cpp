@@ -1,6 +1,20 @@
 #include "core/config/model_spec.h"
 
+#include <array>
+
 namespace quire {
+
+std::string_view mixer_name(const MixerSpec& mixer) {
+  constexpr std::array<std::string_view, std::variant_size_v<MixerSpec>> kNames = {
+      "attention",           "no mixer",           "the gated delta rule",    "Mamba-2", "Mamba-1",
+      "lightning attention", "short convolutions", "attention beside Mamba-2"};
+  return kNames[mixer.index()];
+}
+
+AttentionPart* LayerSpec::find_attention() {
+  if (auto* const both = std::get_if<AttentionAndMambaPart>(&mixer)) return &both->attention;
+  return std::get_if<AttentionPart>(&mixer);
+}
 
 MlpPart* LayerSpec::dense() {
   if (auto* const both = std::get_if<MlpAndExpertsPart>(&feed_forward)) return &both->dense;

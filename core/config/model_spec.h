@@ -6,12 +6,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "core/config/rope_config.h"
 #include "core/tensor/shard_columns.h"
 #include "kernels/interface/op_params.h"
+#include "kernels/interface/state_specs.h"
 
 namespace quire {
 
@@ -68,6 +70,12 @@ struct MlpPart : kernels::MlpSpec {
   ShardColumns outputs;    // columns that `down` writes
 };
 
+// A product by two matrices with a narrow row between them: up(down(x)).
+struct LowRankPart {
+  MatrixPart down;
+  MatrixPart up;
+};
+
 // Routed experts (MoE); `expert` describes each of them.
 struct ExpertsPart : kernels::RouterSpec {
   MatrixPart router;
@@ -75,6 +83,9 @@ struct ExpertsPart : kernels::RouterSpec {
   VectorPart choice_bias;
   VectorPart expert_scale;
   MlpPart expert;
+  // Experts in a narrower space: down(input) is what they read, up(weighted sum) is the result. The router
+  // and the shared expert read the input itself.
+  std::optional<LowRankPart> narrow;
   std::optional<MlpPart> shared;
   std::optional<MatrixPart> shared_gate;  // its sigmoid (one output) scales the shared expert
   VectorPart output_bias;
@@ -85,7 +96,8 @@ struct LatentPart {
   std::optional<MatrixPart> query_down;  // nullopt: queries are computed by one matrix
   std::optional<NormPart> query_norm;
   MatrixPart query;
-  MatrixPart latent;  // the latent, followed by the rotary part of the keys
+  MatrixPart latent;           // the latent, followed by the part of the keys that all heads share
+  int32_t shared_key_dim = 0;  // columns of that part; the rotary dimensions, if there is RoPE
   NormPart latent_norm;
   MatrixPart expand;
 };
@@ -114,7 +126,7 @@ struct DifferentialPart {
 };
 
 // Gate of attention's result, before its output matrix: a function of projection(input). The projection has
-// an output for each element, or with softplus for each of several consecutive elements, such as a head.
+// an output for each element, or for each of several consecutive elements, such as a head.
 struct OutputGatePart {
   MatrixPart projection;
   bool is_softplus = false;  // false: sigmoid
@@ -145,6 +157,89 @@ struct AttentionPart : kernels::AttentionSpec {
   ShardColumns outputs;  // columns that the output matrix writes
 };
 
+// A causal convolution of some channels. The tensors of `weights` are [channels, 1, taps], of consecutive
+// channels; the tap of the newest token is the last.
+struct ConvPart : kernels::ConvSpec {
+  std::vector<VectorPart> weights;
+  VectorPart bias;  // [channels]; without name: none
+};
+
+// Gated delta rule (GDN, KDA): out(norm(o) * act(gate)), o by DeltaSpec. The convolution covers q, k and v in
+// this order.
+struct DeltaPart : kernels::DeltaSpec {
+  // Matrices that read the layer's input. The outputs of `in`, side by side: q, k, v, and the gate unless
+  // `gate` is set. Those of `rates`: b (for beta) for each value head, and the input of the decay unless
+  // `decay` is set.
+  MatrixParts in;
+  MatrixParts rates;
+  std::optional<LowRankPart> decay;
+  std::optional<LowRankPart> gate;
+  ConvPart conv;
+  VectorPart a_log;
+  VectorPart dt_bias;
+  NormPart norm;  // of the value_dim elements of a head; all heads share the weights
+  MatrixPart out;
+  ShardColumns outputs;  // columns that `out` writes
+};
+
+// Mamba-2. The outputs of `in`, side by side: the gate z, then x, B, C, which the convolution covers, then dt
+// for each head. Multipliers of the inputs and of these five sections are prescales of `in`, in which a
+// stored matrix then occurs once for each section; a multiplier of the result is a prescale of `out`.
+struct Mamba2Part : kernels::Mamba2Spec {
+  MatrixParts in;
+  ConvPart conv;
+  VectorPart a_log;  // [num_heads], as dt_bias and skip
+  VectorPart dt_bias;
+  VectorPart skip;                     // D
+  std::optional<NormPart> gated_norm;  // columns: those of one group; the weights are [all channels]
+  MatrixPart out;
+  ShardColumns outputs;  // columns that `out` writes
+};
+
+// Mamba-1. The outputs of `in`, side by side: x, z. The convolution covers x.
+struct Mamba1Part : kernels::Mamba1Spec {
+  MatrixPart in;
+  ConvPart conv;
+  MatrixPart select;                  // x_proj: dt of low rank, B, C of the convolved x, side by side
+  std::optional<NormPart> step_norm;  // of dt of low rank
+  std::optional<NormPart> b_norm;
+  std::optional<NormPart> c_norm;
+  MatrixPart step;   // dt_proj, from low rank to all channels, with its bias
+  VectorPart a_log;  // [channels, state_dim]
+  VectorPart skip;   // D, [channels]
+  MatrixPart out;
+  ShardColumns outputs;  // columns that `out` writes
+};
+
+// Lightning attention: out(sigmoid(gate) * norm(o)), o by LightningSpec. The outputs of `in`, side by side:
+// q, k, v, each of all heads, then the gate.
+struct LightningPart : kernels::LightningSpec {
+  MatrixParts in;
+  std::vector<float> slopes;  // [num_heads]
+  NormPart norm;              // of all heads as one row
+  MatrixPart out;
+  ShardColumns outputs;  // columns that `out` writes
+};
+
+// Short convolution (LFM2): out(C * conv(B * x)). The outputs of `in`, side by side: B, C, x.
+struct ShortConvPart {
+  MatrixPart in;
+  ConvPart conv;
+  MatrixPart out;
+  ShardColumns outputs;  // columns that `out` writes
+};
+
+// Attention and Mamba-2 side by side (Falcon-H1): both read the same normalised rows, and both results are
+// added. Multipliers of inputs, keys and results are prescales of their matrices.
+struct AttentionAndMambaPart {
+  AttentionPart attention;
+  Mamba2Part mamba;
+};
+
+// Place of a mixer or a feed-forward part in a layer that has only the other one. The norms of the block are
+// without effect.
+struct EmptyPart {};
+
 // A dense feed-forward part and experts side by side, each with its own norms:
 // dense_post(dense(norm(hidden))) + experts_post(experts(experts_norm(hidden))).
 struct MlpAndExpertsPart {
@@ -157,8 +252,12 @@ struct MlpAndExpertsPart {
 
 // To add a kind of mixer or feed-forward part, add an alternative here, and one with the same index in
 // core/layers/transformer_layer.h.
-using MixerSpec = std::variant<AttentionPart>;
-using FeedForwardSpec = std::variant<MlpPart, ExpertsPart, MlpAndExpertsPart>;
+using MixerSpec = std::variant<AttentionPart, EmptyPart, DeltaPart, Mamba2Part, Mamba1Part, LightningPart,
+                               ShortConvPart, AttentionAndMambaPart>;
+using FeedForwardSpec = std::variant<MlpPart, ExpertsPart, MlpAndExpertsPart, EmptyPart>;
+
+// Returns the name of a mixer for messages, such as "Mamba-2".
+std::string_view mixer_name(const MixerSpec& mixer);
 
 // LAuReL of Gemma 3n: a low-rank path parallel to attention.
 struct LaurelPart {
@@ -185,12 +284,22 @@ struct LayerInputPart {
   NormPart norm;
 };
 
+// What a block's result is added to: the residual stream, or the rows that the block's norm makes of it,
+// times `scale`.
+struct ResidualRule {
+  bool of_normed = false;
+  float scale = 1.0f;
+};
+
+// Wide type: the optional parts of layers in all families.
 struct LayerSpec {
-  NormPart attention_norm;
+  NormPart attention_norm;  // the norm before the mixer, whatever it is
   MixerSpec mixer;
+  ResidualRule mixer_residual;
   std::optional<NormPart> attention_post_norm;
   NormPart feed_forward_norm;
   FeedForwardSpec feed_forward;
+  ResidualRule feed_forward_residual;
   std::optional<NormPart> feed_forward_post_norm;
   bool parallel = false;     // attention and MLP both read the input of the layer
   bool shares_norm = false;  // attention and MLP share the first norm
@@ -201,6 +310,9 @@ struct LayerSpec {
 
   const AttentionPart& attention() const { return std::get<AttentionPart>(mixer); }
   AttentionPart& attention() { return std::get<AttentionPart>(mixer); }
+  // Return the attention of the mixer, alone or beside Mamba; nullptr if it has none.
+  AttentionPart* find_attention();
+  const AttentionPart* find_attention() const { return const_cast<LayerSpec*>(this)->find_attention(); }
   // Return the dense part or the experts, alone or side by side; nullptr if the layer has none.
   MlpPart* dense();
   ExpertsPart* experts();

@@ -13,13 +13,14 @@ void build(const LatentPart& part, LayerBuilder& builder, LatentLayer& layer) {
   if (part.query_norm) build(*part.query_norm, builder, layer.query_norm);
   builder.request(layer.query, {part.query});
   builder.request(layer.latent, {part.latent});
+  layer.shared_key_dim = part.shared_key_dim;
   build(part.latent_norm, builder, layer.latent_norm);
   builder.request(layer.expand, {part.expand});
 }
 
 void cut(LatentPart& part, const kernels::AttentionSpec& attention, const std::vector<int32_t>& heads) {
   keep_outputs(part.query, columns_of_heads(heads, attention.heads.head_dim));
-  const int32_t width = attention.heads.head_dim - attention.rotary_dim + value_dim(attention.heads);
+  const int32_t width = attention.heads.head_dim - part.shared_key_dim + value_dim(attention.heads);
   keep_outputs(part.expand, columns_of_heads(heads, width));
 }
 
@@ -57,13 +58,13 @@ void LatentLayer::make_query(const ForwardPass& pass, const void* input) const {
   multiply_rows(pass, query, space.at(Scratch::low_rank_normed), space.at(Scratch::query), tokens);
 }
 
-void LatentLayer::make_latent(const ForwardPass& pass, int32_t rotary_dim, const void* input) const {
+void LatentLayer::make_latent(const ForwardPass& pass, const void* input) const {
   const kernels::Workspace& space = pass.workspace;
   const int32_t tokens = pass.num_tokens();
   multiply_rows(pass, latent, input, space.at(Scratch::latent), tokens);
   kernels::NormParams normed = latent_norm.params();
   normed.input = space.at(Scratch::latent);
-  normed.input_stride = latent_norm.columns + rotary_dim;
+  normed.input_stride = latent_norm.columns + shared_key_dim;
   normed.rows = tokens;
   normed.output = space.at(Scratch::row);
   pass.context.check(pass.context.table().norm(pass.context.handle(), &normed), "a norm");
@@ -74,9 +75,10 @@ void LatentLayer::forward(const ForwardPass& pass, const kernels::AttentionSpec&
                           const void* input) const {
   const kernels::Workspace& space = pass.workspace;
   make_query(pass, input);
-  make_latent(pass, attention.rotary_dim, input);
+  make_latent(pass, input);
   kernels::ExpandLatentParams params;
   static_cast<kernels::AttentionSpec&>(params) = attention;
+  params.rotary_dim = shared_key_dim;  // also without RoPE
   params.query = space.at(Scratch::query);
   params.latent = space.at(Scratch::latent);
   params.expanded = space.at(Scratch::expanded);

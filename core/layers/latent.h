@@ -10,7 +10,8 @@ struct LatentLayer {
   PreparedWeight query_down;  // empty: queries are computed by one matrix
   NormLayer query_norm;
   PreparedWeight query;
-  PreparedWeight latent;  // the latent, followed by the rotary part of the keys
+  PreparedWeight latent;  // the latent, followed by the part of the keys that all heads share
+  int32_t shared_key_dim = 0;
   NormLayer latent_norm;
   PreparedWeight expand;
 
@@ -20,7 +21,7 @@ struct LatentLayer {
 
  private:
   void make_query(const ForwardPass& pass, const void* input) const;
-  void make_latent(const ForwardPass& pass, int32_t rotary_dim, const void* input) const;
+  void make_latent(const ForwardPass& pass, const void* input) const;
 };
 
 void build(const LatentPart& part, LayerBuilder& builder, LatentLayer& layer);

@@ -6,16 +6,20 @@
 #include <variant>
 
 #include "core/layers/attention.h"
+#include "core/layers/empty.h"
 #include "core/layers/laurel.h"
 #include "core/layers/layer_input.h"
 #include "core/layers/mlp_and_experts.h"
 #include "core/layers/streams.h"
+#include "core/layers/unbuilt_mixers.h"
 
 namespace quire {
 
 // Layers of MixerSpec and FeedForwardSpec, in the order of their alternatives.
-using Mixer = std::variant<AttentionLayer>;
-using FeedForward = std::variant<MlpLayer, ExpertsLayer, MlpAndExpertsLayer>;
+using Mixer = std::variant<AttentionLayer, EmptyLayer, UnbuiltLayer<DeltaPart>, UnbuiltLayer<Mamba2Part>,
+                           UnbuiltLayer<Mamba1Part>, UnbuiltLayer<LightningPart>, UnbuiltLayer<ShortConvPart>,
+                           UnbuiltLayer<AttentionAndMambaPart>>;
+using FeedForward = std::variant<MlpLayer, ExpertsLayer, MlpAndExpertsLayer, EmptyLayer>;
 
 struct TransformerLayer {
   NormLayer mixer_norm;

@@ -57,6 +57,7 @@ LatentPart latent_part(const ModelReader& reader, const LatentSizes& sizes, int3
   part.query.order = order;
   part.latent = reader.layer_matrix(layer, "self_attn.kv_a_proj_with_mqa", reader.hidden(),
                                     sizes.rank + sizes.rotary, bias);
+  part.shared_key_dim = sizes.rotary;
   part.latent_norm = latent_norm(reader, layer, "self_attn.kv_a_layernorm", sizes.rank);
   part.expand =
       reader.layer_matrix(layer, "self_attn.kv_b_proj", sizes.rank, heads * (sizes.rest + sizes.value));

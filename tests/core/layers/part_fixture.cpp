@@ -76,6 +76,7 @@ AttentionPart latent_attention() {
   latent.query_norm = norm("q_a_norm", 32);
   latent.query = matrix("q_b", 32, kHeads * kHeadDim);
   latent.latent = matrix("kv_a", kHidden, 24);
+  latent.shared_key_dim = 8;
   latent.latent_norm = norm("kv_a_norm", 16);
   latent.expand = matrix("kv_b", 16, kHeads * (kHeadDim - 8 + kHeadDim));
   IndexerPart& indexer = part.indexer.emplace();
