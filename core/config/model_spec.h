@@ -12,8 +12,8 @@
 
 #include "core/config/rope_config.h"
 #include "core/tensor/shard_columns.h"
+#include "kernels/interface/mixer_specs.h"
 #include "kernels/interface/op_params.h"
-#include "kernels/interface/state_specs.h"
 
 namespace quire {
 
