@@ -11,6 +11,16 @@ std::string_view mixer_name(const MixerSpec& mixer) {
   return kNames[mixer.index()];
 }
 
+MatrixPart* output_of(MixerSpec& mixer) {
+  return std::visit(
+      []<typename Part>(Part& part) -> MatrixPart* {
+        if constexpr (requires { part.output; }) return &part.output;
+        if constexpr (requires { part.out; }) return &part.out;
+        return nullptr;
+      },
+      mixer);
+}
+
 AttentionPart* LayerSpec::find_attention() {
   if (auto* const both = std::get_if<AttentionAndMambaPart>(&mixer)) return &both->attention;
   return std::get_if<AttentionPart>(&mixer);

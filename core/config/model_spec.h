@@ -48,6 +48,7 @@ struct VectorPart {
   ColumnOrder order = nullptr;  // selected elements; nullptr: all
   bool may_be_absent = false;   // the files may lack it: then there is no vector
   int32_t num_tensors = 1;      // equal parts in tensors of their own, whose numbers replace "{}" in the name
+  std::string other_name = {};  // used if the files lack the tensor `name`
 };
 
 struct NormPart : kernels::NormSpec {
@@ -168,12 +169,12 @@ struct ConvPart : kernels::ConvSpec {
 // this order.
 struct DeltaPart : kernels::DeltaSpec {
   // Matrices that read the layer's input. The outputs of `in`, side by side: q, k, v, and the gate unless
-  // `gate` is set. Those of `rates`: b (for beta) for each value head, and the input of the decay unless
-  // `decay` is set.
+  // `gate_path` is set. Those of `rates`: b (for beta) for each value head, and the input of the decay unless
+  // `decay_path` is set.
   MatrixParts in;
   MatrixParts rates;
-  std::optional<LowRankPart> decay;
-  std::optional<LowRankPart> gate;
+  std::optional<LowRankPart> decay_path;
+  std::optional<LowRankPart> gate_path;
   ConvPart conv;
   VectorPart a_log;
   VectorPart dt_bias;
@@ -258,6 +259,8 @@ using FeedForwardSpec = std::variant<MlpPart, ExpertsPart, MlpAndExpertsPart, Em
 
 // Returns the name of a mixer for messages, such as "Mamba-2".
 std::string_view mixer_name(const MixerSpec& mixer);
+// Returns the matrix that writes a mixer's result; nullptr if it has none, or more than one.
+MatrixPart* output_of(MixerSpec& mixer);
 
 // LAuReL of Gemma 3n: a low-rank path parallel to attention.
 struct LaurelPart {

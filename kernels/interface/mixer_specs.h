@@ -31,7 +31,7 @@ enum class StateGate : uint8_t { silu, sigmoid };
 //   q = l2(q) * query_scale;  k = l2(k);  l2(x) = x / sqrt(sum of x^2 + 1e-6)
 //   beta = beta_scale * sigmoid(b)
 //   S = e^g * S;  d = beta * (v - S^T k);  S = S + k d^T;  o = S^T q        S is [key_dim, value_dim]
-//   y = rms_norm(o) * act(gate)
+//   y = rms_norm(o) * act(gate), act by gate_form
 // Value head h uses q and k of key head h / (num_value_heads / num_key_heads).
 struct DeltaSpec {
   int32_t num_key_heads = 0;
@@ -42,11 +42,11 @@ struct DeltaSpec {
   // key_dim], A_log still [num_value_heads], and there are as many key heads as value heads. False: g is one
   // number for each value head (GDN); dt_bias and A_log are [num_value_heads].
   bool decays_by_channel = false;
-  DeltaDecay decay = DeltaDecay::softplus;
+  DeltaDecay decay_form = DeltaDecay::softplus;
   float decay_bound = 0.0f;  // bounded: the lower bound of g, below 0
   float beta_scale = 1.0f;   // 2: the state's eigenvalues may be negative
   float query_scale = 0.0f;
-  StateGate gate = StateGate::silu;
+  StateGate gate_form = StateGate::silu;
 };
 
 constexpr int32_t key_columns(const DeltaSpec& spec) {
