@@ -13,6 +13,7 @@
 namespace quire {
 
 class ModelReader;
+enum class LayerType : uint8_t;
 
 // Tensor names of a family. Names of a layer follow "LAYERS<number>."; an empty name means that the family
 // has no such tensor.
@@ -65,7 +66,13 @@ struct ArchitectureSpec {
   bool norm_has_bias = true;  // for layer norms
   float norm_offset = 0.0f;   // added to the weights; 1 for Gemma
   bool gated_mlp = true;
-  bool has_dense_mlp = true;               // false: `refine` sets the feed-forward parts
+  bool has_dense_mlp = true;  // false: `refine` sets the feed-forward parts
+  bool has_attention = true;  // false: no layer has attention heads, and `refine` sets the mixers
+  // Returns the type of a layer if config.json has no list of types. A family with such a function has layers
+  // with a recurrent state, or of one part alone: they come without a mixer, which `refine` sets. nullptr:
+  // `window` decides.
+  LayerType (*type_of_layer)(const ModelReader& reader, int32_t layer) = nullptr;
+  bool has_one_part_layers = false;        // layers may be a feed-forward part alone
   int32_t default_intermediate_ratio = 0;  // times hidden_size; 0: intermediate_size is required
   kernels::RopeStyle rope_style = kernels::RopeStyle::neox_halves;
   BiasSwitch qkv_bias = {};

@@ -15,7 +15,7 @@ struct ClassSizes {
   std::array<int32_t, kSizes.size()> sizes;  // 0: the class has no fixed default
 };
 // Source: transformers 5.0.0; for classes that it lacks, 5.24.0.
-constexpr std::array<ClassSizes, 48> kClasses = {{
+constexpr std::array<ClassSizes, 50> kClasses = {{
     {"llama", {32, 4096, 11008, 32, 0, 32000}},
     {"mistral", {32, 4096, 14336, 32, 8, 32000}},
     {"ministral", {32, 4096, 14336, 32, 8, 32000}},
@@ -57,6 +57,8 @@ constexpr std::array<ClassSizes, 48> kClasses = {{
     {"llama4_text", {48, 5120, 8192, 40, 8, 202048}},
     {"helium", {24, 2560, 7040, 20, 20, 48000}},
     {"smollm3", {36, 2048, 11008, 16, 4, 128256}},
+    {"qwen3_5_text", {32, 4096, 12288, 16, 4, 248320}},
+    {"qwen3_5_moe_text", {40, 2048, 0, 16, 2, 248320}},
     {"qwen3_vl_moe_text", {24, 2048, 5632, 16, 16, 151936}},
     {"glm4v_text", {40, 4096, 13696, 32, 2, 151552}},
     {"glm4v_moe_text", {46, 4096, 10944, 96, 8, 151424}},
@@ -71,7 +73,7 @@ struct ClassField {
   std::string_view field;
   int32_t value;
 };
-constexpr std::array<ClassField, 41> kFields = {{
+constexpr std::array<ClassField, 45> kFields = {{
     {"llama4_text", "intermediate_size_mlp", 16384},
     {"llama4_text", "num_experts", 16},
     {"llama4_text", "num_experts_per_tok", 1},
@@ -92,6 +94,10 @@ constexpr std::array<ClassField, 41> kFields = {{
     {"qwen3_vl_moe_text", "num_experts", 60},
     {"qwen3_vl_moe_text", "num_experts_per_tok", 4},
     {"qwen3_vl_moe_text", "moe_intermediate_size", 1408},
+    {"qwen3_5_moe_text", "num_experts", 256},
+    {"qwen3_5_moe_text", "num_experts_per_tok", 8},
+    {"qwen3_5_moe_text", "moe_intermediate_size", 512},
+    {"qwen3_5_moe_text", "shared_expert_intermediate_size", 512},
     {"glm4v_moe_text", "num_experts", 128},
     {"glm4v_moe_text", "num_experts_per_tok", 8},
     {"glm4v_moe_text", "moe_intermediate_size", 1408},

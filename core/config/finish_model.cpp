@@ -14,19 +14,22 @@ int32_t kv_index(ModelSpec& model, const KvSpec& kv) {
   return static_cast<int32_t>(model.kvs.size()) - 1;
 }
 
+void finish_attention(const ConfigFields& fields, ModelSpec& model, AttentionPart& part) {
+  KvSpec kv = {part.heads.num_kv_heads, part.heads.head_dim, value_dim(part.heads), 0, part.sliding_window};
+  if (part.chunk > 0) kv.window = part.chunk;
+  if (part.indexer) kv.index_dim = part.indexer->head_dim;
+  part.kv_idx = kv_index(model, kv);
+  if (part.heads.num_heads % part.heads.num_kv_heads != 0) {
+    throw Error(ErrorCode::format, "{}.num_key_value_heads: {} does not divide {} heads", fields.where(),
+                part.heads.num_kv_heads, part.heads.num_heads);
+  }
+}
+
 }  // namespace
 
 void finish_model(const ConfigFields& fields, ModelSpec& model) {
   for (LayerSpec& layer : model.layers) {
-    AttentionPart& part = layer.attention();
-    KvSpec kv = {part.heads.num_kv_heads, part.heads.head_dim, value_dim(part.heads), 0, part.sliding_window};
-    if (part.chunk > 0) kv.window = part.chunk;
-    if (part.indexer) kv.index_dim = part.indexer->head_dim;
-    part.kv_idx = kv_index(model, kv);
-    if (part.heads.num_heads % part.heads.num_kv_heads != 0) {
-      throw Error(ErrorCode::format, "{}.num_key_value_heads: {} does not divide {} heads", fields.where(),
-                  part.heads.num_kv_heads, part.heads.num_heads);
-    }
+    if (AttentionPart* const attention = layer.find_attention()) finish_attention(fields, model, *attention);
     if (layer.experts() == nullptr) continue;
     const ExpertsPart& experts = *layer.experts();
     if (experts.num_chosen > experts.num_experts || experts.num_experts % experts.num_groups != 0 ||

@@ -88,6 +88,13 @@ void read_special_tokens(const ConfigFields& fields, const std::optional<JsonVie
   config.pad_id = read_token(find("pad_token_id"), config.vocab_size);
 }
 
+// Returns the heads of the first layer that has attention; no heads if there is none.
+kernels::HeadShape first_heads(const ModelSpec& model) {
+  for (const LayerSpec& layer : model.layers)
+    if (const AttentionPart* const attention = layer.find_attention()) return attention->heads;
+  return {};
+}
+
 std::string path_in(const std::string& directory, std::string_view name) {
   return directory.empty() ? std::string(name) : fmt::format("{}/{}", directory, name);
 }
@@ -112,7 +119,7 @@ ModelConfig parse_config(std::string_view config_text, const std::string& config
   config.num_layers = static_cast<int32_t>(config.spec.layers.size());
   config.hidden_size = config.spec.hidden_size;
   config.vocab_size = config.spec.vocab_size;
-  config.heads = config.spec.layers.front().attention().heads;
+  config.heads = first_heads(config.spec);
   read_special_tokens(fields, generation, config);
   if (generation) config.usage.generation = read_generation_rules(*generation, config.vocab_size);
   return config;

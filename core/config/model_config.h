@@ -32,7 +32,7 @@ struct ModelConfig {
   int32_t hidden_size = 0;                         // 1 to 65536
   int32_t vocab_size = 0;                          // 1 to 4194304
   int32_t max_positions = 0;                       // context length in tokens that the model was trained for
-  kernels::HeadShape heads;                        // of most layers
+  kernels::HeadShape heads;                        // of the first layer with attention; 0: none
   ModelSpec spec;
 
   TokenIds eos_ids;  // tokens that end a generation; may be empty

@@ -50,38 +50,11 @@ constexpr std::array<ActivationName, 12> kActivations = {{
     {"xielu", kernels::Activation::xielu},
 }};
 
-struct LayerTypeName {
-  std::string_view name;
-  LayerType type;
-};
-constexpr std::array<LayerTypeName, 4> kLayerTypes = {{
-    {"full_attention", LayerType::full},
-    {"indexed_attention", LayerType::full},
-    {"sliding_attention", LayerType::sliding},
-    {"chunked_attention", LayerType::chunked},
-}};
-
-LayerType layer_type_named(const JsonView& word) {
-  const std::string name = word.as_string();
-  for (const LayerTypeName& row : kLayerTypes) {
-    if (row.name == name) return row.type;
-  }
-  throw Error(ErrorCode::unsupported,
-              "{}: \"{}\" is not supported; supported are full_attention, sliding_attention and "
-              "chunked_attention",
-              word.where(), printable(name, 32));
-}
-
 // Returns whether a layer has a window if there are no `layer_types`: all except every `pattern`-th have one.
 bool is_windowed(WindowRule rule, size_t layer, size_t num_layers, size_t pattern) {
   if (rule == WindowRule::by_layer_type_from_first) return layer % pattern != 0;
   if (rule == WindowRule::by_layer_type_from_last) return (num_layers - 1 - layer) % pattern != 0;
   return (layer + 1) % pattern != 0;
-}
-
-JsonView layer_list(const JsonView& list, size_t num_layers) {
-  if (list.is_array() && list.elements().size() == num_layers) return list;
-  throw Error(ErrorCode::format, "{} must be a list of {} entries", list.where(), num_layers);
 }
 
 // Returns the name under which transformers keeps the RoPE settings of a layer type.
@@ -144,7 +117,11 @@ ModelReader::ModelReader(const ConfigFields& fields, const ArchitectureSpec& row
 }
 
 void ModelReader::read_sizes() {
-  layer_types_.resize(static_cast<size_t>(fields_.require_int(kNumLayers)), LayerType::full);
+  const size_t listed = num_listed_layers(fields_, row_);
+  const int64_t num_layers = listed > 0 && !fields_.find(kNumLayers.names)
+                                 ? std::min(static_cast<int64_t>(listed), kNumLayers.max)
+                                 : fields_.require_int(kNumLayers);
+  layer_types_.resize(static_cast<size_t>(num_layers), LayerType::full);
   model_.hidden_size = fields_.require_int(kHiddenSize);
   if (row_.has_dense_mlp) {
     const int64_t fallback = int64_t{row_.default_intermediate_ratio} * model_.hidden_size;
@@ -153,7 +130,7 @@ void ModelReader::read_sizes() {
   }
   model_.vocab_size = fields_.require_int(kVocabSize);
   max_positions_ = fields_.int_or(kMaxPositionsField, row_.default_max_positions);
-  heads_ = read_heads(fields_, row_, model_.hidden_size);
+  if (row_.has_attention) heads_ = read_heads(fields_, row_, model_.hidden_size);
   epsilon_ = static_cast<float>(fields_.number_or({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
                                                    "norm_eps", "norm_epsilon", "layernorm_epsilon"},
                                                   row_.default_norm_epsilon, 1e-12, 0.1));
@@ -162,13 +139,12 @@ void ModelReader::read_sizes() {
 
 void ModelReader::read_layer_types() {
   const size_t num_layers = layer_types_.size();
-  const auto types = fields_.find("layer_types");
-  const bool by_switch = row_.window == WindowRule::by_layer_switch;
-  if (types) {
-    const JsonView list = layer_list(*types, num_layers);
-    const std::vector<JsonView> words = list.items();
-    for (size_t i = 0; i < num_layers; ++i) layer_types_[i] = layer_type_named(words[i]);
-  } else if (by_switch) {
+  if (auto listed = listed_layer_types(fields_, row_, num_layers)) {
+    layer_types_ = *std::move(listed);
+  } else if (row_.type_of_layer != nullptr) {
+    for (size_t i = 0; i < num_layers; ++i)
+      layer_types_[i] = row_.type_of_layer(*this, static_cast<int32_t>(i));
+  } else if (row_.window == WindowRule::by_layer_switch) {
     const auto first = static_cast<size_t>(fields_.int_or(kMaxWindowLayers, 28));
     for (size_t i = first; i < num_layers; ++i) layer_types_[i] = LayerType::sliding;
   } else if (row_.window >= WindowRule::by_layer_type) {
@@ -182,6 +158,7 @@ void ModelReader::read_ropes() {
   const RopeDefaults defaults = {row_.default_rope_theta, row_.default_partial_rotary, max_positions_, 0};
   const bool by_type = has_rope_by_layer_type(fields_);
   for (size_t i = 0; i < model_.layers.size(); ++i) {
+    if (model_.layers[i].find_attention() == nullptr) continue;
     RopeSpec rope;
     rope.config =
         read_rope_config(fields_, defaults, by_type ? settings_name(layer_types_[i]) : std::string_view());
@@ -218,18 +195,22 @@ void ModelReader::set_bases(const std::vector<double>& bases) {
 }
 
 void ModelReader::drop_rope(LayerSpec& layer) {
-  AttentionPart& part = layer.attention();
+  AttentionPart& part = *layer.find_attention();
   part.rope = kernels::RopeStyle::none;
   part.rope_idx = -1;
   part.rotary_dim = 0;
+}
+
+void ModelReader::drop_ropes() {
+  model_.ropes.clear();
+  each_attention([](LayerSpec& layer, int32_t) { drop_rope(layer); });
 }
 
 void ModelReader::use_learned_positions(std::string_view key, int32_t offset) {
   model_.embedding.positions_key = key;
   model_.embedding.num_positions = max_positions_ + offset;
   model_.embedding.position_offset = offset;
-  model_.ropes.clear();
-  for (LayerSpec& layer : model_.layers) drop_rope(layer);
+  drop_ropes();
 }
 
 bool ModelReader::has_rope(int32_t layer) const {
@@ -249,15 +230,11 @@ LayerSpec ModelReader::standard_layer(int32_t index) {
   LayerSpec layer;
   layer.attention_norm = layer_norm(index, row_.keys.attention_norm);
   layer.feed_forward_norm = layer_norm(index, row_.keys.mlp_norm);
-  AttentionPart& attention = layer.attention();
-  const bool is_off = row_.window == WindowRule::by_layer_switch && !flag("use_sliding_window");
-  const bool is_windowed = row_.window == WindowRule::every_layer ||
-                           (row_.window != WindowRule::no_layer && layer_type(index) == LayerType::sliding);
-  if (is_windowed && !is_off) {
-    const bool unlimited = fields_.is_null("sliding_window");
-    attention.sliding_window = fields_.int_or(kSlidingWindow, unlimited ? 0 : row_.default_sliding_window);
+  if (row_.has_attention && quire::has_attention(layer_type(index))) {
+    add_attention(index, layer);
+  } else {
+    layer.mixer = EmptyPart();
   }
-  set_heads(layer, index, heads_);
   if (row_.has_dense_mlp) {
     const TensorKeys& keys = row_.keys;
     layer.feed_forward =
@@ -268,14 +245,26 @@ LayerSpec ModelReader::standard_layer(int32_t index) {
   return layer;
 }
 
+void ModelReader::add_attention(int32_t index, LayerSpec& layer) {
+  AttentionPart& attention = layer.attention();
+  const bool is_off = row_.window == WindowRule::by_layer_switch && !flag("use_sliding_window");
+  const bool is_windowed = row_.window == WindowRule::every_layer ||
+                           (row_.window != WindowRule::no_layer && layer_type(index) == LayerType::sliding);
+  if (is_windowed && !is_off) {
+    const bool unlimited = fields_.is_null("sliding_window");
+    attention.sliding_window = fields_.int_or(kSlidingWindow, unlimited ? 0 : row_.default_sliding_window);
+  }
+  set_heads(layer, index, heads_);
+}
+
 void ModelReader::set_heads(LayerSpec& layer, int32_t index, const kernels::HeadShape& heads) {
   AttentionPart& part = layer.attention();
   part.heads = heads;
   part.scale = 1.0f / std::sqrt(static_cast<float>(heads.head_dim));
-  add_attention(index, part);
+  add_matrices(index, part);
 }
 
-void ModelReader::add_attention(int32_t index, AttentionPart& part) {
+void ModelReader::add_matrices(int32_t index, AttentionPart& part) {
   const TensorKeys& keys = row_.keys;
   const BiasRule has_bias = bias(row_.qkv_bias);
   part.qkv.clear();
@@ -344,7 +333,7 @@ void ModelReader::require_causal() const {
 kernels::Activation ModelReader::read_activation() const {
   auto value = fields_.find("hidden_activation");
   if (!value && !row_.ignores_hidden_act)
-    value = fields_.find({"hidden_act", "activation_function", "ffn_act_fn", "activation"});
+    value = fields_.find({"hidden_act", "mlp_hidden_act", "activation_function", "ffn_act_fn", "activation"});
   if (value && value->is_object()) value = value->at("name");
   const std::string name = value ? value->as_string() : std::string(row_.default_activation);
   std::string names;
@@ -420,6 +409,18 @@ void ModelReader::each_layer(const std::function<void(LayerSpec&, int32_t)>& cha
   for (int32_t i = 0; i < num_layers(); ++i) change(model_.layers[static_cast<size_t>(i)], i);
 }
 
+void ModelReader::each_attention(const std::function<void(LayerSpec&, int32_t)>& change) {
+  each_layer([&](LayerSpec& layer, int32_t i) {
+    if (layer.find_attention() != nullptr) change(layer, i);
+  });
+}
+
+void ModelReader::each_recurrent(const std::function<void(LayerSpec&, int32_t)>& change) {
+  each_layer([&](LayerSpec& layer, int32_t i) {
+    if (layer_type(i) == LayerType::recurrent) change(layer, i);
+  });
+}
+
 void ModelReader::norm_heads(LayerSpec& layer, int32_t index, kernels::QkNorm what) {
   AttentionPart& part = layer.attention();
   part.qk_norm = what;
@@ -447,9 +448,11 @@ void ModelReader::bias_head_norms(LayerSpec& layer) {
 
 void ModelReader::scale_blocks(float factor) {
   for (LayerSpec& layer : model_.layers) {
-    float& of_attention = layer.attention_post_norm ? layer.attention_post_norm->weight.scale
-                                                    : layer.attention().output.prescale;
-    of_attention *= factor;
+    if (layer.attention_post_norm) {
+      layer.attention_post_norm->weight.scale *= factor;
+    } else if (MatrixPart* const output = output_of(layer.mixer)) {
+      output->prescale *= factor;
+    }
     if (layer.feed_forward_post_norm) {
       layer.feed_forward_post_norm->weight.scale *= factor;
       continue;
@@ -457,7 +460,7 @@ void ModelReader::scale_blocks(float factor) {
     if (MlpPart* const dense = layer.dense()) dense->down.prescale *= factor;
     ExpertsPart* const experts = layer.experts();
     if (experts == nullptr) continue;
-    experts->expert.down.prescale *= factor;
+    (experts->narrow ? experts->narrow->up : experts->expert.down).prescale *= factor;
     if (experts->shared) experts->shared->down.prescale *= factor;
   }
 }
@@ -477,6 +480,16 @@ ColumnOrder order_of_blocks(int32_t blocks, const std::vector<int32_t>& part_siz
     }
     first += size;
   }
+  return order;
+}
+
+ColumnOrder order_of_part(int32_t blocks, const std::vector<int32_t>& part_sizes, size_t part) {
+  const int32_t block = std::accumulate(part_sizes.begin(), part_sizes.end(), 0);
+  const auto parts_before = part_sizes.begin() + static_cast<ptrdiff_t>(part);
+  const int32_t first = std::accumulate(part_sizes.begin(), parts_before, 0);
+  auto order = std::make_shared<std::vector<int32_t>>();
+  for (int32_t b = 0; b < blocks; ++b)
+    for (int32_t i = 0; i < part_sizes[part]; ++i) order->push_back(b * block + first + i);
   return order;
 }
 

@@ -11,11 +11,10 @@
 
 #include "core/config/architecture.h"
 #include "core/config/config_fields.h"
+#include "core/config/layer_types.h"
 #include "core/config/model_spec.h"
 
 namespace quire {
-
-enum class LayerType : uint8_t { full, sliding, chunked };
 
 // Tensor names within a layer.
 struct MlpKeys {
@@ -38,7 +37,7 @@ class ModelReader {
   const ArchitectureSpec& row() const { return row_; }
   ModelSpec& model() { return model_; }
   int32_t hidden() const { return model_.hidden_size; }
-  int32_t num_layers() const { return static_cast<int32_t>(model_.layers.size()); }
+  int32_t num_layers() const { return static_cast<int32_t>(layer_types_.size()); }
   int32_t max_positions() const { return max_positions_; }
   float epsilon() const { return epsilon_; }
   const kernels::HeadShape& heads() const { return heads_; }
@@ -73,6 +72,9 @@ class ModelReader {
   BiasRule bias(const BiasSwitch& rule) const;
 
   void each_layer(const std::function<void(LayerSpec&, int32_t)>& change);
+  // Does the same for the layers that have attention and for those of type `recurrent`.
+  void each_attention(const std::function<void(LayerSpec&, int32_t)>& change);
+  void each_recurrent(const std::function<void(LayerSpec&, int32_t)>& change);
   // Adds q and k norms with the weights named by the row.
   void norm_heads(LayerSpec& layer, int32_t index, kernels::QkNorm what);
   // Adds biases, named after the weights, to the q and k norms.
@@ -82,6 +84,8 @@ class ModelReader {
   // Sets or removes the RoPE of a layer.
   void set_rope(LayerSpec& layer, const RopeSpec& rope);
   static void drop_rope(LayerSpec& layer);
+  // Removes the RoPE of all layers.
+  void drop_ropes();
   // Sets the base of each layer's RoPE; 0: the layer has no RoPE.
   void set_bases(const std::vector<double>& bases);
   // Replaces RoPE by learned positions: a tensor whose row `offset` is position 0.
@@ -103,7 +107,8 @@ class ModelReader {
   void read_ropes();
   void read_ends();
   LayerSpec standard_layer(int32_t index);
-  void add_attention(int32_t index, AttentionPart& part);
+  void add_attention(int32_t index, LayerSpec& layer);
+  void add_matrices(int32_t index, AttentionPart& part);
 
   const ConfigFields& fields_;
   const ArchitectureSpec& row_;
@@ -122,5 +127,7 @@ void finish_model(const ConfigFields& fields, ModelSpec& model);
 // Returns the column order that separates interleaved parts: from `blocks` blocks, each with parts of the
 // given sizes, to all of part 0, then all of part 1, and so on.
 ColumnOrder order_of_blocks(int32_t blocks, const std::vector<int32_t>& part_sizes);
+// Returns the columns of one part of all blocks of interleaved parts.
+ColumnOrder order_of_part(int32_t blocks, const std::vector<int32_t>& part_sizes, size_t part);
 
 }  // namespace quire

@@ -15,8 +15,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-void check_layer(const ModelConfig& config, const LayerSpec& layer) {
-  const AttentionPart& part = layer.attention();
+void check_attention(const ModelConfig& config, const AttentionPart& part) {
   const kernels::HeadShape& heads = part.heads;
   require(heads.num_kv_heads >= 1 && heads.num_heads % heads.num_kv_heads == 0);
   require(part.sliding_window >= 0 && part.chunk >= 0);
@@ -25,6 +24,10 @@ void check_layer(const ModelConfig& config, const LayerSpec& layer) {
   require((part.rope_idx >= 0) == (part.rotary_dim > 0));
   require(part.kv_idx >= 0 && part.kv_idx < static_cast<int32_t>(config.spec.kvs.size()));
   require(part.kv_source < config.num_layers);
+}
+
+void check_layer(const ModelConfig& config, const LayerSpec& layer) {
+  if (const AttentionPart* const attention = layer.find_attention()) check_attention(config, *attention);
   if (layer.dense() != nullptr) require(!layer.dense()->down.key.empty());
   if (layer.experts() == nullptr) return;
   const ExpertsPart& experts = *layer.experts();

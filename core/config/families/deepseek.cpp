@@ -40,27 +40,34 @@ NormPart latent_norm(const ModelReader& reader, int32_t layer, std::string_view 
   return norm;
 }
 
+// Returns the prefix of the tensors of attention: "self_attn.".
+std::string attention_prefix(const ModelReader& reader) {
+  const std::string_view query = reader.row().keys.query;
+  return std::string(query.substr(0, query.find('.') + 1));
+}
+
 LatentPart latent_part(const ModelReader& reader, const LatentSizes& sizes, int32_t layer,
                        const ColumnOrder& order) {
   LatentPart part;
+  const std::string prefix = attention_prefix(reader);
   const int32_t heads = reader.heads().num_heads;
   const BiasRule bias = reader.flag("attention_bias") ? BiasRule::required : BiasRule::none;
   const int32_t query_columns = heads * (sizes.rest + sizes.rotary);
   if (sizes.query_rank > 0) {
     part.query_down =
-        reader.layer_matrix(layer, "self_attn.q_a_proj", reader.hidden(), sizes.query_rank, bias);
-    part.query_norm = latent_norm(reader, layer, "self_attn.q_a_layernorm", sizes.query_rank);
-    part.query = reader.layer_matrix(layer, "self_attn.q_b_proj", sizes.query_rank, query_columns);
+        reader.layer_matrix(layer, prefix + "q_a_proj", reader.hidden(), sizes.query_rank, bias);
+    part.query_norm = latent_norm(reader, layer, prefix + "q_a_layernorm", sizes.query_rank);
+    part.query = reader.layer_matrix(layer, prefix + "q_b_proj", sizes.query_rank, query_columns);
   } else {
-    part.query = reader.layer_matrix(layer, "self_attn.q_proj", reader.hidden(), query_columns);
+    part.query = reader.layer_matrix(layer, prefix + "q_proj", reader.hidden(), query_columns);
   }
   part.query.order = order;
-  part.latent = reader.layer_matrix(layer, "self_attn.kv_a_proj_with_mqa", reader.hidden(),
+  part.latent = reader.layer_matrix(layer, prefix + "kv_a_proj_with_mqa", reader.hidden(),
                                     sizes.rank + sizes.rotary, bias);
   part.shared_key_dim = sizes.rotary;
-  part.latent_norm = latent_norm(reader, layer, "self_attn.kv_a_layernorm", sizes.rank);
+  part.latent_norm = latent_norm(reader, layer, prefix + "kv_a_layernorm", sizes.rank);
   part.expand =
-      reader.layer_matrix(layer, "self_attn.kv_b_proj", sizes.rank, heads * (sizes.rest + sizes.value));
+      reader.layer_matrix(layer, prefix + "kv_b_proj", sizes.rank, heads * (sizes.rest + sizes.value));
   return part;
 }
 
@@ -166,7 +173,7 @@ void make_latent(ModelReader& reader, const LatentSizes& defaults) {
   RopeSpec rope;
   rope.config = read_rope_config(reader.fields(), {10000.0, 1.0, reader.max_positions(), 0});
   rope.rotary_dim = sizes.rotary;
-  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+  reader.each_attention([&](LayerSpec& layer, int32_t i) {
     AttentionPart& part = layer.attention();
     reader.set_heads(layer, i, {heads, heads, sizes.rest + sizes.rotary, sizes.value});
     part.qkv.clear();

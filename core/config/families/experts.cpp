@@ -8,7 +8,9 @@ namespace {
 constexpr IntField kNumExperts = {
     {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, 1, kernels::kMaxExperts};
 constexpr IntField kNumChosen = {
-    {"num_experts_per_tok", "moe_topk", "moe_k", "moe_top_k", "top_k_experts"}, 1, kernels::kMaxExperts};
+    {"num_experts_per_tok", "moe_topk", "moe_k", "moe_top_k", "top_k_experts", "num_experts_per_token"},
+    1,
+    kernels::kMaxExperts};
 
 }  // namespace
 

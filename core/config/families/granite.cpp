@@ -2,8 +2,9 @@
 // X has them too.
 #include <cmath>
 
+#include "core/base/error.h"
 #include "core/config/families/experts.h"
-#include "core/config/families/families.h"
+#include "core/config/families/mamba.h"
 
 namespace quire::families {
 namespace {
@@ -12,7 +13,7 @@ void multiply_by(ModelReader& reader, double default_attention) {
   reader.model().embedding.scale = reader.number_or("embedding_multiplier", 1.0, 1e-9, 1e9);
   reader.model().head.scale = 1.0f / reader.number_or("logits_scaling", 1.0, 1e-9, 1e9);
   const float scale = reader.number_or("attention_multiplier", default_attention, 1e-9, 1e9);
-  reader.each_layer([&](LayerSpec& layer, int32_t) { layer.attention().scale = scale; });
+  reader.each_attention([&](LayerSpec& layer, int32_t) { layer.attention().scale = scale; });
   reader.scale_blocks(reader.number_or("residual_multiplier", 1.0, 1e-9, 1e9));
 }
 
@@ -34,14 +35,17 @@ void add_stacks(ModelReader& reader) {
               {"block_sparse_moe.input_linear", "block_sparse_moe.output_linear"});
 }
 
-// Adds the MLP that processes every token beside the experts.
-void add_shared_mlp(ModelReader& reader) {
-  const int32_t width = reader.int_or("shared_intermediate_size", 0, 0, 1 << 19);
+// Returns the MLP that processes every token.
+MlpPart shared_mlp(const ModelReader& reader, int32_t layer, int32_t width) {
+  return reader.mlp(layer, {"shared_mlp.input_linear", "", "", "shared_mlp.output_linear"}, width);
+}
+
+// Adds that MLP beside the experts.
+void add_shared_mlp(ModelReader& reader, int32_t default_width) {
+  const int32_t width = reader.int_or("shared_intermediate_size", default_width, 0, 1 << 19);
   if (width == 0) return;
-  reader.each_layer([&](LayerSpec& layer, int32_t i) {
-    layer.experts()->shared =
-        reader.mlp(i, {"shared_mlp.input_linear", "", "", "shared_mlp.output_linear"}, width);
-  });
+  reader.each_layer(
+      [&](LayerSpec& layer, int32_t i) { layer.experts()->shared = shared_mlp(reader, i, width); });
 }
 
 void granite_moe(ModelReader& reader) {
@@ -51,7 +55,7 @@ void granite_moe(ModelReader& reader) {
 
 void granite_moe_shared(ModelReader& reader) {
   add_stacks(reader);
-  add_shared_mlp(reader);
+  add_shared_mlp(reader, 0);
   multiply(reader);
 }
 
@@ -75,8 +79,36 @@ void granite_moe_swa(ModelReader& reader) {
   add_sinks(reader);
   add_experts(reader, "block_sparse_moe.router",
               {"block_sparse_moe.experts.gate_up_proj", "block_sparse_moe.experts.down_proj"});
-  add_shared_mlp(reader);
+  add_shared_mlp(reader, 0);
   multiply(reader);
+}
+
+// Attention has no RoPE unless position_embedding_type asks for it. Without experts the shared MLP is alone.
+void granite_moe_hybrid(ModelReader& reader) {
+  const std::string positions = reader.fields().string_or({"position_embedding_type"}, "nope");
+  if (positions != "rope" && positions != "nope") {
+    throw Error(ErrorCode::unsupported,
+                "{}.position_embedding_type: \"{}\" is not supported; supported are rope and nope",
+                reader.fields().where(), printable(positions, 32));
+  }
+  if (positions == "nope") reader.drop_ropes();
+  reader.each_recurrent([&](LayerSpec& layer, int32_t i) {
+    layer.mixer = mamba2_part(reader, i, "mamba.", {}, {.head_dim = 0}, InnerSize::expanded);
+  });
+  constexpr int32_t kSharedWidth = 1024;
+  if (reader.int_or("num_local_experts", 8, 0, kernels::kMaxExperts) > 0) {
+    add_stacks(reader);
+    add_shared_mlp(reader, kSharedWidth);
+  } else {
+    const int32_t width = reader.int_or("shared_intermediate_size", kSharedWidth, 1, 1 << 19);
+    reader.each_layer(
+        [&](LayerSpec& layer, int32_t i) { layer.feed_forward = shared_mlp(reader, i, width); });
+  }
+  multiply(reader);
+}
+
+LayerType recurrent(const ModelReader&, int32_t) {
+  return LayerType::recurrent;
 }
 
 // HyperCLOVA X has norms after the blocks too, and multiplies the logits by logits_scaling instead of
@@ -109,6 +141,13 @@ constexpr ArchitectureSpec granite_moe_row() {
 constexpr ArchitectureSpec granite_moe_shared_row() {
   ArchitectureSpec row = renamed(granite_moe_row(), "GraniteMoeSharedForCausalLM", "granitemoeshared");
   row.refine = granite_moe_shared;
+  return row;
+}
+
+constexpr ArchitectureSpec granite_moe_hybrid_row() {
+  ArchitectureSpec row = renamed(granite_moe_row(), "GraniteMoeHybridForCausalLM", "granitemoehybrid");
+  row.type_of_layer = recurrent;
+  row.refine = granite_moe_hybrid;
   return row;
 }
 
@@ -146,6 +185,7 @@ constexpr ArchitectureSpec hyper_clova_x_row() {
 const ArchitectureSpec kGranite = kGraniteRow;
 const ArchitectureSpec kGraniteMoe = granite_moe_row();
 const ArchitectureSpec kGraniteMoeShared = granite_moe_shared_row();
+const ArchitectureSpec kGraniteMoeHybrid = granite_moe_hybrid_row();
 const ArchitectureSpec kGraniteSwa = granite_swa_row();
 const ArchitectureSpec kGraniteMoeSwa = granite_moe_swa_row();
 const ArchitectureSpec kHyperClovaX = hyper_clova_x_row();

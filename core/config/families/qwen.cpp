@@ -1,6 +1,7 @@
 // The Qwen families, dense and MoE.
+#include "core/config/families/qwen.h"
+
 #include "core/config/families/experts.h"
-#include "core/config/families/families.h"
 
 namespace quire::families {
 namespace {
@@ -27,16 +28,7 @@ bool has_experts(const ModelReader& reader, int32_t layer) {
 }
 
 void add_experts(ModelReader& reader) {
-  reader.each_layer([&](LayerSpec& layer, int32_t i) {
-    if (!has_experts(reader, i)) return;
-    ExpertsPart experts = routed(reader, i, {"mlp.gate", "mlp.experts.{}."});
-    experts.normalised = reader.flag("norm_topk_prob");
-    const int32_t shared = reader.int_or("shared_expert_intermediate_size", 0, 0, 1 << 20);
-    add_shared(reader, i, "mlp.shared_expert.", shared, experts);
-    if (shared > 0)
-      experts.shared_gate = reader.layer_matrix(i, "mlp.shared_expert_gate", reader.hidden(), 1);
-    ModelReader::set_experts(layer, std::move(experts));
-  });
+  add_qwen_experts(reader, false);
 }
 
 void qwen3_moe(ModelReader& reader) {
@@ -138,6 +130,24 @@ constexpr ArchitectureSpec qwen3_vl_moe_row() {
 }
 
 }  // namespace
+
+ExpertsPart qwen_experts(ModelReader& reader, int32_t layer) {
+  ExpertsPart experts = routed(reader, layer, {"mlp.gate", "mlp.experts.{}."});
+  const int32_t shared = reader.int_or("shared_expert_intermediate_size", 0, 0, 1 << 20);
+  add_shared(reader, layer, "mlp.shared_expert.", shared, experts);
+  if (shared > 0)
+    experts.shared_gate = reader.layer_matrix(layer, "mlp.shared_expert_gate", reader.hidden(), 1);
+  return experts;
+}
+
+void add_qwen_experts(ModelReader& reader, bool is_normalised) {
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    if (!has_experts(reader, i)) return;
+    ExpertsPart experts = qwen_experts(reader, i);
+    experts.normalised = reader.flag("norm_topk_prob", is_normalised);
+    ModelReader::set_experts(layer, std::move(experts));
+  });
+}
 
 const ArchitectureSpec kQwen1 = qwen1_row();
 const ArchitectureSpec kQwen2 = kQwen2Row;
