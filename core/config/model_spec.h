@@ -75,6 +75,7 @@ struct MlpPart : kernels::MlpSpec {
 struct LowRankPart {
   MatrixPart down;
   MatrixPart up;
+  ShardColumns outputs = {};  // columns that `up` writes
 };
 
 // Routed experts (MoE); `expert` describes each of them.

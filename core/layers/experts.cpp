@@ -52,13 +52,19 @@ void build(const ExpertsPart& part, LayerBuilder& builder, ExpertsLayer& layer) 
   layer.activated = part.expert.activated;
   layer.outputs = part.expert.outputs;
   build_experts(part.expert, part.num_experts, builder, layer);
+  if (part.narrow) build(*part.narrow, builder, layer.narrow.emplace());
   if (part.shared) build(*part.shared, builder, layer.shared.emplace());
   if (part.shared_gate) builder.request(layer.shared_gate, {*part.shared_gate});
   layer.output_bias = builder.vector(part.output_bias);
 }
 
 void cut(ExpertsPart& part, const ShardCut& shard) {
-  cut(part.expert, shard);
+  if (part.narrow) {
+    cut(part.expert, shard, shard.columns(part.narrow->down.outputs()));
+    cut(*part.narrow, shard);
+  } else {
+    cut(part.expert, shard);
+  }
   if (part.shared) cut(*part.shared, shard);
 }
 
@@ -71,6 +77,12 @@ void needs(const ExpertsPart& part, Needs& all) {
   all.expert_matrix(all.hidden(), std::max(row, inner));
   all.slice(part.expert.activated, part.num_chosen);
   all.slice(part.expert.outputs);
+  if (part.narrow) {
+    needs(*part.narrow, all);
+    const int32_t width = part.narrow->down.outputs();
+    all.scratch(Scratch::expert_out, part.num_chosen * width);
+    all.expert_matrix(width, std::max(row, inner));
+  }
   if (part.router_norm) all.scratch(Scratch::row, all.hidden());
   if (part.shared) needs(*part.shared, all);
   if (part.shared_gate) all.scratch(Scratch::other, all.hidden());
@@ -83,6 +95,7 @@ void each_weight(const ExpertsLayer& layer, WeightVisitor& visitor) {
   if (layer.router_norm) each_weight(*layer.router_norm, visitor);
   each_weight(layer.gate_up, layer.router.share(), visitor);
   each_weight(layer.down, layer.router.share(), visitor);
+  if (layer.narrow) each_weight(*layer.narrow, visitor);
   if (layer.shared) each_weight(*layer.shared, visitor);
   visitor.matrix(layer.shared_gate, 1.0);
   visitor.vector(layer.output_bias);
@@ -117,10 +130,12 @@ void ExpertsLayer::sum_up(const ForwardPass& pass, const ExpertInput& input,
     router.forward(pass, input);
   }
   const int32_t rows = pass.num_tokens() * router.num_chosen;
+  const void* read = input.normed_rows(space);
+  if (narrow) read = narrow->narrowed(pass, read);
   const float* weights = space.at(Scratch::weights);
   const float* input_scale = router.scales_input ? weights : nullptr;
   float* between = space.at(activated.is_split() ? Scratch::slice : Scratch::expert_mid);
-  multiply_experts(pass, gate_up, {input.normed_rows(space), router.num_chosen, input_scale, rows},
+  multiply_experts(pass, gate_up, {read, router.num_chosen, input_scale, rows},
                    {between, &expert, space.at(Scratch::expert_in)});
   if (activated.is_split())
     gather_slices(pass, activated, rows, pass.activation_dtype(), space.at(Scratch::expert_mid));
@@ -142,14 +157,24 @@ void ExpertsLayer::add_to(const ForwardPass& pass, const ExpertInput& input, flo
   sum_up(pass, input, sum);
 }
 
-void ExpertsLayer::write_to(const ForwardPass& pass, const ExpertInput& input, float* target,
-                            int32_t hidden) const {
+void ExpertsLayer::write_sum(const ForwardPass& pass, const ExpertInput& input, float* target,
+                             int32_t columns) const {
   kernels::CombineParams sum;
   const kernels::ColumnSplit split = outputs.split();
-  sum.columns = split.is_split() ? split.own() : hidden;
+  sum.columns = split.is_split() ? split.own() : columns;
   sum.target = split.is_split() ? pass.workspace.at(Scratch::slice) : target;
   sum_up(pass, input, sum);
   if (outputs.is_split()) gather_slices(pass, outputs, pass.num_tokens(), kernels::DType::f32, target);
+}
+
+void ExpertsLayer::write_to(const ForwardPass& pass, const ExpertInput& input, float* target,
+                            int32_t hidden) const {
+  if (narrow) {
+    write_sum(pass, input, narrow->sums(pass), narrow->width);
+    narrow->widen(pass, target);
+  } else {
+    write_sum(pass, input, target, hidden);
+  }
   if (shared) add_shared(pass, *this, input.normed_rows(pass.workspace), target, hidden);
   if (output_bias.bytes() == 0) return;
   kernels::RowOpParams bias;

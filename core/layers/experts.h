@@ -5,6 +5,7 @@
 
 #include "core/layers/expert_matrices.h"
 #include "core/layers/mlp.h"
+#include "core/layers/narrow.h"
 #include "core/layers/router.h"
 
 namespace quire {
@@ -17,6 +18,7 @@ struct ExpertsLayer {
   ShardColumns outputs;    // columns that an expert's down matrix computes
   ExpertMatrices gate_up;
   ExpertMatrices down;
+  std::optional<NarrowLayer> narrow;
   std::optional<MlpLayer> shared;
   PreparedWeight shared_gate;  // empty: the shared expert is not scaled
   DeviceBuffer output_bias;
@@ -28,8 +30,10 @@ struct ExpertsLayer {
 
  private:
   // True if nothing is added to the sum over the experts, so that it can go directly to the residual stream.
-  bool can_add() const { return !shared && output_bias.bytes() == 0 && !outputs.is_split(); }
+  bool can_add() const { return !shared && !narrow && output_bias.bytes() == 0 && !outputs.is_split(); }
   void add_to(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t hidden) const;
+  // Writes the sum over the experts to `target`, [tokens, columns].
+  void write_sum(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t columns) const;
   // Runs the router, the experts and the weighted sum. `sum` holds the target and its columns.
   void sum_up(const ForwardPass& pass, const ExpertInput& input, kernels::CombineParams& sum) const;
 };

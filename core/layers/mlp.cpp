@@ -1,6 +1,7 @@
 #include "core/layers/mlp.h"
 
 #include <cmath>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -47,10 +48,14 @@ void build(const MlpPart& part, LayerBuilder& builder, MlpLayer& layer) {
   builder.request(layer.down, down.source(), part.down.key);
 }
 
-// Cuts the part for one shard. An activation that depends on the whole row needs all inner columns.
 void cut(MlpPart& part, const ShardCut& shard) {
+  cut(part, shard, shard.hidden());
+}
+
+// An activation that depends on the whole row needs all inner columns.
+void cut(MlpPart& part, const ShardCut& shard, ShardColumns outputs) {
   if (!part.is_sparse) cut_inner(part, shard);
-  part.outputs = shard.hidden();
+  part.outputs = std::move(outputs);
   keep_own_outputs(part.down, part.outputs);
 }
 

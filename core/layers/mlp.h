@@ -29,6 +29,8 @@ struct MlpLayer : kernels::MlpSpec {
 
 void build(const MlpPart& part, LayerBuilder& builder, MlpLayer& layer);
 void cut(MlpPart& part, const ShardCut& shard);
+// Does the same for a part whose results are not rows of the residual stream.
+void cut(MlpPart& part, const ShardCut& shard, ShardColumns outputs);
 void needs(const MlpPart& part, Needs& all);
 void each_weight(const MlpLayer& layer, WeightVisitor& visitor);
 uint64_t mechanisms(const MlpPart& part);

@@ -8,14 +8,14 @@ namespace quire {
 using kernels::Scratch;
 
 void build(const OutputGatePart& part, LayerBuilder& builder, OutputGateLayer& layer) {
-  layer.num_gates = part.projection.num_out;
+  layer.num_gates = part.projection.outputs();
   layer.is_softplus = part.is_softplus;
   builder.request(layer.projection, {part.projection});
 }
 
 void needs(const OutputGatePart& part, Needs& all) {
   all.matrix(part.projection);
-  all.scratch(Scratch::other, part.projection.num_out);
+  all.scratch(Scratch::other, part.projection.outputs());
 }
 
 void each_weight(const OutputGateLayer& layer, WeightVisitor& visitor) {
@@ -31,8 +31,8 @@ void OutputGateLayer::apply(const ForwardPass& pass, int32_t columns) const {
   kernels::RowOpParams params;
   params.target = pass.workspace.attention;
   params.target_is_activation = true;
-  if (is_softplus) {
-    params.op = kernels::RowOp::softplus_by_row;
+  if (is_softplus || num_gates != columns) {
+    params.op = is_softplus ? kernels::RowOp::softplus_by_row : kernels::RowOp::sigmoid_by_row;
     params.b = gates;
     params.rows = pass.num_tokens() * num_gates;
     params.columns = columns / num_gates;

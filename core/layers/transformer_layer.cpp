@@ -74,6 +74,8 @@ void each_matrix(const TransformerLayer& layer, Visit visit) {
 void build(const LayerSpec& spec, int32_t layer_idx, LayerBuilder& builder, TransformerLayer& layer) {
   layer.parallel = spec.parallel;
   layer.shares_norm = spec.shares_norm;
+  layer.mixer_residual = spec.mixer_residual;
+  layer.feed_forward_residual = spec.feed_forward_residual;
   build(spec.attention_norm, builder, layer.mixer_norm);
   build(spec.attention_post_norm, builder, layer.mixer_post_norm);
   build(spec.mixer, builder, layer.mixer);
@@ -117,9 +119,10 @@ void each_weight(const TransformerLayer& layer, WeightVisitor& visitor) {
 }
 
 uint64_t mechanisms(const LayerSpec& spec) {
-  uint64_t bits = mechanisms(spec.attention_norm) | mechanisms(spec.feed_forward_norm) |
-                  mechanisms(spec.attention_post_norm, kernels::kMechanismPostNorm) |
+  uint64_t bits = mechanisms(spec.attention_post_norm, kernels::kMechanismPostNorm) |
                   mechanisms(spec.feed_forward_post_norm, kernels::kMechanismPostNorm);
+  if (!std::holds_alternative<EmptyPart>(spec.mixer)) bits |= mechanisms(spec.attention_norm);
+  if (!std::holds_alternative<EmptyPart>(spec.feed_forward)) bits |= mechanisms(spec.feed_forward_norm);
   bits |= std::visit([](const auto& part) { return mechanisms(part); }, spec.mixer);
   bits |= std::visit([](const auto& part) { return mechanisms(part); }, spec.feed_forward);
   if (spec.parallel) bits |= kernels::kMechanismParallel;
@@ -177,11 +180,21 @@ TransformerLayer::Inputs TransformerLayer::normalise_input(const ForwardPass& pa
     norm_rows(pass, mixer_norm, space.hidden, space.normed, pass.num_tokens());
     inputs.of_mixer = space.normed;
   }
+  if (mixer_residual.of_normed) inputs.of_mixer = normalise_residual(pass, mixer_norm, mixer_residual);
   if (!parallel) return inputs;
   float* beside = space.at(kernels::Scratch::normed);
   if (!shares_norm) norm_rows(pass, feed_forward_norm, space.hidden, beside, pass.num_tokens());
   inputs.of_feed_forward = shares_norm ? space.normed : beside;
   return inputs;
+}
+
+const void* TransformerLayer::normalise_residual(const ForwardPass& pass, const NormLayer& norm,
+                                                 const ResidualRule& rule) {
+  const kernels::Workspace& space = pass.workspace;
+  norm_rows(pass, norm, space.hidden, space.normed, pass.num_tokens());
+  norm_rows_f32(pass, norm, space.hidden, space.hidden, pass.num_tokens());
+  if (rule.scale != 1.0f) scale_rows(pass, space.hidden, norm.columns, rule.scale);
+  return space.normed;
 }
 
 void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache) const {
@@ -194,8 +207,10 @@ void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache)
   pass.pause_or_cancel();
   if (laurel) laurel->join(pass);
   norm_sum(pass, mixer_post_norm);
-  const Block of_feed_forward = {feed_forward_norm, norm_of_result(feed_forward_post_norm),
-                                 inputs.of_feed_forward};
+  const void* input = feed_forward_residual.of_normed
+                          ? normalise_residual(pass, feed_forward_norm, feed_forward_residual)
+                          : inputs.of_feed_forward;
+  const Block of_feed_forward = {feed_forward_norm, norm_of_result(feed_forward_post_norm), input};
   std::visit([&](const auto& part) { part.forward(pass, of_feed_forward); }, feed_forward);
   norm_sum(pass, feed_forward_post_norm);
   if (streams) streams->correct(pass);

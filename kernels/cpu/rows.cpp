@@ -65,6 +65,8 @@ void run_row(const RowOpParams& p, size_t row, float* target, const float* a) {
       return each(target, columns, [&](size_t c, float x) { return x * sigmoid(a[c]); });
     case RowOp::softplus_by_row:
       return each(target, columns, [&](size_t, float x) { return x * softplus(b); });
+    case RowOp::sigmoid_by_row:
+      return each(target, columns, [&](size_t, float x) { return x * sigmoid(b); });
     case RowOp::scale_columns:
       return each(target, columns, [&](size_t c, float x) { return x * columns_of_all[c]; });
     case RowOp::match_size:

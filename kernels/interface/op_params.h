@@ -285,6 +285,7 @@ enum class RowOp : uint8_t {
   add_columns,       // target = target + a, a [columns]
   sigmoid_multiply,  // target = target * sigmoid(a)
   softplus_by_row,   // target = target * ln(1 + exp(b)), b one number per row
+  sigmoid_by_row,    // target = target * sigmoid(b), b one number per row
   scale_columns,     // target = target * a, a [columns]
   match_size,        // target = target * rms(a) / rms(target), per row
   tanh_rows,         // target = tanh(target * factor)

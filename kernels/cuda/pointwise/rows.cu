@@ -79,6 +79,8 @@ __global__ void __launch_bounds__(kThreads) row_op_kernel(const __grid_constant_
       return each([&](int c, float x) { return x * sigmoid(a[c]); });
     case RowOp::softplus_by_row:
       return each([&](int, float x) { return x * softplus(b); });
+    case RowOp::sigmoid_by_row:
+      return each([&](int, float x) { return x * sigmoid(b); });
     case RowOp::scale_columns:
       return each([&](int c, float x) { return x * of_all[c]; });
     case RowOp::match_size: {

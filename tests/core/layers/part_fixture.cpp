@@ -125,6 +125,15 @@ ModelSpec model_with_gated_heads() {
   return model;
 }
 
+// Returns a model whose queries and gates of heads are outputs of one matrix.
+ModelSpec model_with_sigmoid_heads() {
+  AttentionPart part = attention();
+  part.gate = OutputGatePart{matrix("o_gate", kHidden, 2 * kHeads)};
+  part.gate->projection.order =
+      std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{1, 3, 5, 7});
+  return model_of(part, mlp(""));
+}
+
 // Returns attention with slopes and with layer norms of heads, whose parameters lie in a tensor for each
 // head.
 AttentionPart sloped_attention() {
@@ -186,6 +195,36 @@ ModelSpec model_with_streams() {
   return model;
 }
 
+ExpertsPart narrow_experts() {
+  constexpr int32_t kWidth = 48;
+  ExpertsPart part = experts();
+  part.shared = mlp("shared.");
+  part.narrow = LowRankPart{matrix("narrow_down", kHidden, kWidth), matrix("narrow_up", kWidth, kHidden)};
+  for (MatrixPart& gate_up : part.expert.gate_up) gate_up.num_in = kWidth;
+  part.expert.down.num_out = kWidth;
+  return part;
+}
+
+// Returns a model whose blocks are added to the normalised rows.
+ModelSpec model_with_normed_residuals() {
+  ModelSpec model = model_of(attention(), mlp(""));
+  model.layers.front().mixer_residual = {true, 3.5f};
+  model.layers.front().feed_forward_residual = {true, 1.0f};
+  return model;
+}
+
+// Returns a model whose layer has a mixer alone, or a feed-forward part alone.
+ModelSpec model_of_one_part(MixerSpec mixer, FeedForwardSpec feed_forward) {
+  ModelSpec model = model_of(std::move(mixer), std::move(feed_forward));
+  LayerSpec& layer = model.layers.front();
+  const bool has_mixer = !std::holds_alternative<EmptyPart>(layer.mixer);
+  NormPart& unused = has_mixer ? layer.feed_forward_norm : layer.attention_norm;
+  unused = {};
+  unused.kind = kernels::NormKind::none;
+  unused.columns = kHidden;
+  return model;
+}
+
 MlpPart ungated_mlp() {
   MlpPart part = mlp("");
   part.gated = false;
@@ -215,6 +254,11 @@ std::vector<PartCase> part_cases() {
       {"differential", model_of(differential_attention(), mlp("")), "differential attention"},
       {"gated", model_of(gated_attention(), mlp("")), ""},
       {"gated_heads", model_with_gated_heads(), "norms after a block"},
+      {"gates_of_heads_by_sigmoid", model_with_sigmoid_heads(), ""},
+      {"normed_residuals", model_with_normed_residuals(), ""},
+      {"mixer_alone", model_of_one_part(attention(), EmptyPart()), ""},
+      {"feed_forward_alone", model_of_one_part(EmptyPart(), mlp("")), ""},
+      {"narrow_experts", model_of(attention(), narrow_experts()), "experts"},
       {"experts", model_of(attention(), experts_with_all()), "experts"},
       {"mlp_and_experts", model_of(attention(), both), "experts"},
       {"streams", model_with_streams(),

@@ -37,6 +37,10 @@ void add_outputs(const AttentionPart& part, Outputs& all) {
   add_outputs(part.latent->expand, all);
 }
 
+void add_outputs(const EmptyPart&, Outputs&) {}
+template <UnbuiltPart Part>
+void add_outputs(const Part&, Outputs&) {}
+
 // Returns the outputs of the matrices that shards cut.
 Outputs cut_outputs(const LayerSpec& layer) {
   Outputs all;
@@ -44,6 +48,7 @@ Outputs cut_outputs(const LayerSpec& layer) {
   if (layer.dense() != nullptr) add_outputs(*layer.dense(), all);
   if (layer.experts() == nullptr) return all;
   add_outputs(layer.experts()->expert, all);
+  if (layer.experts()->narrow) add_outputs(layer.experts()->narrow->up, all);
   if (layer.experts()->shared) add_outputs(*layer.experts()->shared, all);
   return all;
 }

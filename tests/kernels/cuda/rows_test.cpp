@@ -72,6 +72,24 @@ TEST_F(RowsTest, RowsAreMultipliedBySoftplusOfANumberEach) {
   EXPECT_LT(relative_error(to_floats(from_device(target, rows.size())), expected), 1e-3);
 }
 
+TEST_F(RowsTest, RowsAreMultipliedByTheSigmoidOfANumberEach) {
+  const auto rows = to_halves(random_floats(4 * 40, random_));
+  const std::vector<float> gates = {-50.0f, -0.5f, 0.0f, 90.0f};
+  RowOpParams p;
+  p.op = RowOp::sigmoid_by_row;
+  uint16_t* target = to_device(rows);
+  p.target = target;
+  p.target_is_activation = true;
+  p.b = to_device(gates);
+  p.rows = 4;
+  p.columns = 40;
+  ASSERT_EQ(table_->row_op(context_, &p), Status::ok);
+  std::vector<double> expected;
+  for (size_t i = 0; i < rows.size(); ++i)
+    expected.push_back(double{half_to_float(rows[i])} / (1.0 + std::exp(-double{gates[i / 40]})));
+  EXPECT_LT(relative_error(to_floats(from_device(target, rows.size())), expected), 1e-3);
+}
+
 TEST_F(RowsTest, NormsOfF32MayWriteTheirInput) {
   for (const size_t columns : {size_t{1}, size_t{100}, size_t{9000}}) {
     const auto input = random_floats(2 * columns, random_, 4.0f), weight = random_floats(columns, random_);
