@@ -298,16 +298,13 @@ bool is_class_of(const ArchitectureSpec& spec, std::string_view name) {
 }
 
 std::string describe_unsupported(std::string_view name) {
-  std::string text;
   const auto known = std::find_if(kUnsupported.begin(), kUnsupported.end(),
                                   [&](const KnownFamily& row) { return row.name == name; });
-  if (known != kUnsupported.end()) {
-    text = fmt::format("its layers have {}", known->mechanism);
-  } else {
-    const auto kind = std::find_if(kKinds.begin(), kKinds.end(),
-                                   [&](const KindByEnding& row) { return name.ends_with(row.ending); });
-    if (kind != kKinds.end()) text = kind->kind;
-  }
+  if (known != kUnsupported.end()) return fmt::format("its layers have {}", known->mechanism);
+  std::string text;
+  const auto kind = std::find_if(kKinds.begin(), kKinds.end(),
+                                 [&](const KindByEnding& row) { return name.ends_with(row.ending); });
+  if (kind != kKinds.end()) text = kind->kind;
   if (const std::string_view nearest = nearest_class(name); !nearest.empty())
     text += fmt::format("{}the nearest supported architecture is {}", text.empty() ? "" : "; ", nearest);
   return text;

@@ -75,6 +75,12 @@ struct MlpPart : kernels::MlpSpec {
 struct LowRankPart {
   MatrixPart down;
   MatrixPart up;
+};
+
+// A narrower space for experts: down(input) is what they read, up(weighted sum) is the result.
+struct NarrowPart {
+  MatrixPart down;
+  MatrixPart up;
   ShardColumns outputs = {};  // columns that `up` writes
 };
 
@@ -85,9 +91,7 @@ struct ExpertsPart : kernels::RouterSpec {
   VectorPart choice_bias;
   VectorPart expert_scale;
   MlpPart expert;
-  // Experts in a narrower space: down(input) is what they read, up(weighted sum) is the result. The router
-  // and the shared expert read the input itself.
-  std::optional<LowRankPart> narrow;
+  std::optional<NarrowPart> narrow;  // the router and the shared expert read the input itself
   std::optional<MlpPart> shared;
   std::optional<MatrixPart> shared_gate;  // its sigmoid (one output) scales the shared expert
   VectorPart output_bias;

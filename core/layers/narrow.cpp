@@ -7,19 +7,19 @@ namespace quire {
 
 using kernels::Scratch;
 
-void build(const LowRankPart& part, LayerBuilder& builder, NarrowLayer& layer) {
+void build(const NarrowPart& part, LayerBuilder& builder, NarrowLayer& layer) {
   layer.width = part.down.outputs();
   layer.outputs = part.outputs;
   builder.request(layer.down, {part.down});
   builder.request(layer.up, {part.up});
 }
 
-void cut(LowRankPart& part, const ShardCut& shard) {
+void cut(NarrowPart& part, const ShardCut& shard) {
   part.outputs = shard.hidden();
   keep_own_outputs(part.up, part.outputs);
 }
 
-void needs(const LowRankPart& part, Needs& all) {
+void needs(const NarrowPart& part, Needs& all) {
   const int32_t width = part.down.outputs();
   all.matrix(part.down);
   all.matrix(part.up);

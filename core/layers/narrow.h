@@ -24,9 +24,9 @@ struct NarrowLayer {
   void widen(const ForwardPass& pass, float* target) const;
 };
 
-void build(const LowRankPart& part, LayerBuilder& builder, NarrowLayer& layer);
-void cut(LowRankPart& part, const ShardCut& shard);
-void needs(const LowRankPart& part, Needs& all);
+void build(const NarrowPart& part, LayerBuilder& builder, NarrowLayer& layer);
+void cut(NarrowPart& part, const ShardCut& shard);
+void needs(const NarrowPart& part, Needs& all);
 void each_weight(const NarrowLayer& layer, WeightVisitor& visitor);
 
 }  // namespace quire

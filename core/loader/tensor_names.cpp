@@ -33,6 +33,29 @@ bool has_ending(std::string_view key, std::string_view ending) {
          key[key.size() - ending.size() - 1] == '.';
 }
 
+// Name of a matrix of one expert: "...experts.7.up_proj".
+struct ExpertName {
+  std::string stack;  // "...experts."
+  int32_t expert = 0;
+  std::string_view matrix;  // "up_proj", borrowed
+};
+
+std::optional<ExpertName> expert_name(std::string_view key) {
+  constexpr std::string_view kExperts = ".experts.";
+  const size_t at = key.find(kExperts);
+  if (at == std::string_view::npos) return std::nullopt;
+  const size_t first = at + kExperts.size(), end = key.find('.', first);
+  if (end == std::string_view::npos || end == first || end - first > 4) return std::nullopt;
+  ExpertName name = {std::string(key.substr(0, first)), 0, key.substr(end + 1)};
+  for (const char digit : key.substr(first, end - first)) {
+    if (digit < '0' || digit > '9') return std::nullopt;
+    name.expert = 10 * name.expert + (digit - '0');
+  }
+  for (const std::string_view matrix : {"gate_proj", "up_proj", "down_proj"})
+    if (name.matrix == matrix) return name;
+  return std::nullopt;
+}
+
 // Returns a base prefix and what remains of it without its first parts: "model.decoder.", "decoder.", "".
 std::vector<std::string> ends_of_base(std::string base) {
   std::vector<std::string> ends = {base};
@@ -110,6 +133,23 @@ LinearRequest TensorNames::with_fused_source(LinearRequest request) const {
     request.part.first = is_first ? 0 : static_cast<int32_t>(*outputs - after);
     return request;
   }
+  return with_stack(std::move(request));
+}
+
+LinearRequest TensorNames::with_stack(LinearRequest request) const {
+  const auto name = expert_name(request.key);
+  if (!name || holds(request.key)) return request;
+  const bool is_down = name->matrix == "down_proj";
+  const std::string key = stored(name->stack + (is_down ? "down_proj" : "gate_up_proj"));
+  if (!directory_.has(key)) return request;
+  const std::vector<int64_t>& shape = directory_.at(key).tensor->shape;
+  if (shape.size() != 3 || name->expert >= shape.front()) return request;
+  request.key = key;
+  request.part.num_experts = checked_cast<int32_t>(shape.front(), key);
+  request.part.expert = name->expert;
+  if (is_down) return request;
+  request.part.num_stored = 2 * request.num_out;
+  request.part.first = name->matrix == "up_proj" ? request.num_out : 0;
   return request;
 }
 

@@ -43,13 +43,15 @@ class TensorNames {
 
   // Makes a request for one of q, k and v, or gate and up, read its slice of the fused matrix, if the
   // directory has that instead. The fused matrix holds q, k, v or gate, up below each other; keys and values
-  // are of the same size.
+  // are of the same size. A request for a matrix of one expert reads it from the stack of all experts:
+  // gate_up_proj [experts, outputs, inputs] with gate first, and down_proj.
   LinearRequest with_fused_source(LinearRequest request) const;
   // Returns the parts of a fused matrix, if the directory has these instead; empty if it has the matrix.
   std::vector<MatrixSlice> slices_of(const std::string& key) const;
 
  private:
   bool holds(const std::string& name) const;
+  LinearRequest with_stack(LinearRequest request) const;
   // Returns the number of outputs of a stored matrix; nothing if there is no such matrix.
   std::optional<int32_t> outputs_of(const std::string& key) const;
 

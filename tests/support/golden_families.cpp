@@ -29,10 +29,14 @@ std::string golden_family_config(const std::string& family) {
   return family_file(family, "config.json");
 }
 
+std::string golden_family_tensors(const std::string& family) {
+  return family_file(family, "tensors.json");
+}
+
 FamilyDirectory::FamilyDirectory(const std::string& family) {
   for (const char* const name : {"config.json", "golden.safetensors"})
     directory_.write(name, family_file(family, name));
-  directory_.write("model.safetensors", derived_safetensors(family_file(family, "tensors.json")));
+  directory_.write("model.safetensors", derived_safetensors(golden_family_tensors(family)));
 }
 
 }  // namespace quire::testing

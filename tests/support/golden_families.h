@@ -15,6 +15,9 @@ std::vector<std::string> golden_families();
 // Returns the text of the family's config.json.
 std::string golden_family_config(const std::string& family);
 
+// Returns the list of the family's tensors: a tensors.json (derived_weights.h).
+std::string golden_family_tensors(const std::string& family);
+
 // Model directory of a family with its weights; exists as long as the object.
 class FamilyDirectory {
  public:

@@ -22,7 +22,7 @@ MlpKeys keys_within(const std::string& prefix) {
 void narrow(ModelReader& reader, int32_t layer, int32_t width, ExpertsPart& experts) {
   const BiasRule bias = reader.flag("mlp_bias") ? BiasRule::required : BiasRule::none;
   experts.narrow =
-      LowRankPart{reader.layer_matrix(layer, "mixer.fc1_latent_proj", reader.hidden(), width, bias),
+      NarrowPart{reader.layer_matrix(layer, "mixer.fc1_latent_proj", reader.hidden(), width, bias),
                   reader.layer_matrix(layer, "mixer.fc2_latent_proj", width, reader.hidden(), bias)};
   experts.expert.gate_up.front().num_in = width;
   experts.expert.down.num_out = width;

@@ -3,18 +3,14 @@
 
 #include "core/config/model_config.h"
 #include "tests/core/config/config_text.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/json_text.h"
 
 namespace quire {
 namespace {
 
 using testing::attention_of;
-using testing::expect_error;
 using testing::has_mlp_bias;
 using testing::has_output_bias;
 using testing::has_qkv_bias;
-using testing::Json;
 using testing::rope_of;
 using testing::windows_of;
 
@@ -88,17 +84,6 @@ TEST(GoldenConfig, GptqWithActOrder) {
   EXPECT_EQ(gptq.quantization.scheme.group_size, 64);
   EXPECT_TRUE(gptq.quantization.gptq_act_order);
   EXPECT_FALSE(gptq.quantization.gptq_v2);
-}
-
-// Families with recurrent layers are refused with a message that names the reason.
-TEST(GoldenConfig, RecurrentFamiliesAreRefusedByName) {
-  const Json configs = Json::parse(
-      posix_file_system().read_text(std::string(QUIRE_TEST_DATA) + "/configs/recurrent.json", 1 << 20));
-  EXPECT_EQ(configs.size(), 16U);
-  for (const auto& item : configs.items()) {
-    SCOPED_TRACE(item.key());
-    expect_error(ErrorCode::unsupported, {"recurrent"}, [&] { parse_model_config(item.value().dump()); });
-  }
 }
 
 }  // namespace

@@ -237,8 +237,8 @@ TEST(ModelConfig, NeverLoadsAnUnknownFamilyAsAnother) {
                {"\"LlamaForCausalLm\" is not supported: the nearest supported architecture is "
                 "LlamaForCausalLM; docs/formats.md lists all"},
                [&] { parse(small_config("LlamaForCausalLm")); });
-  expect_error(ErrorCode::unsupported, {"\"Lfm2ForCausalLM\"", "recurrent state"},
-               [&] { parse(small_config("Lfm2ForCausalLM")); });
+  expect_error(ErrorCode::unsupported, {"\"RwkvForCausalLM\"", "recurrent state"},
+               [&] { parse(small_config("RwkvForCausalLM")); });
   json["model_type"] = "t5";
   expect_error(ErrorCode::unsupported, {"\"t5\""}, [&] { parse(json); });
   for (const char* name : {"Qwen3ForSequenceClassification", "Qwen3ForProcessRewardModel", "Qwen2Model"}) {

@@ -199,7 +199,7 @@ ExpertsPart narrow_experts() {
   constexpr int32_t kWidth = 48;
   ExpertsPart part = experts();
   part.shared = mlp("shared.");
-  part.narrow = LowRankPart{matrix("narrow_down", kHidden, kWidth), matrix("narrow_up", kWidth, kHidden)};
+  part.narrow = NarrowPart{matrix("narrow_down", kHidden, kWidth), matrix("narrow_up", kWidth, kHidden)};
   for (MatrixPart& gate_up : part.expert.gate_up) gate_up.num_in = kWidth;
   part.expert.down.num_out = kWidth;
   return part;

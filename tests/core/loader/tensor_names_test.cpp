@@ -94,6 +94,36 @@ TEST(TensorNames, AFusedMatrixIsReadInSlices) {
   EXPECT_TRUE(names.slices_of("model.layers.0.self_attn.qkv_proj").empty());
 }
 
+// Published files of Qwen3.5 have the experts in stacks, and transformers writes them one by one.
+TEST(TensorNames, AnExpertIsReadFromTheStackOfAll) {
+  const std::string prefix = "model.language_model.";
+  SafetensorsBuilder builder;
+  builder.add<float>(prefix + "embed_tokens.weight", "F32", {1, 2}, std::vector<float>(2));
+  builder.add<float>(prefix + "layers.0.mlp.experts.gate_up_proj", "F32", {3, 8, 2}, std::vector<float>(48));
+  builder.add<float>(prefix + "layers.0.mlp.experts.down_proj", "F32", {3, 2, 4}, std::vector<float>(24));
+  MemoryFileSystem files;
+  files.write("m/model.safetensors", builder.build());
+  const WeightDirectory directory = WeightDirectory::open(files, "m");
+  const TensorNames names(directory, keys_of("Qwen3_5MoeForCausalLM"));
+  const auto found = [&](const std::string& part, int32_t num_in, int32_t num_out) {
+    return names.with_fused_source(
+        {.key = "model.layers.0.mlp.experts." + part, .num_in = num_in, .num_out = num_out});
+  };
+  const LinearRequest up = found("2.up_proj", 2, 4);
+  EXPECT_EQ(up.key, prefix + "layers.0.mlp.experts.gate_up_proj");
+  EXPECT_EQ(up.part.num_experts, 3);
+  EXPECT_EQ(up.part.expert, 2);
+  EXPECT_EQ(up.part.num_stored, 8);
+  EXPECT_EQ(up.part.first, 4);
+  EXPECT_EQ(found("0.gate_proj", 2, 4).part.first, 0);
+  const LinearRequest down = found("1.down_proj", 4, 2);
+  EXPECT_EQ(down.key, prefix + "layers.0.mlp.experts.down_proj");
+  EXPECT_EQ(down.part.expert, 1);
+  EXPECT_EQ(down.part.num_stored, 0);
+  for (const char* other : {"3.up_proj", ".up_proj", "x.up_proj", "99999.up_proj", "1.other", "1"})
+    EXPECT_EQ(found(other, 2, 4).part.num_experts, 0) << other;
+}
+
 TEST(TensorNames, TheSlicesOfAFusedMatrixAreFound) {
   const WeightDirectory directory = directory_of({{"model.embed_tokens"},
                                                   {"model.layers.0.self_attn.q_proj", 8},

@@ -1,13 +1,13 @@
 // A tiny model of every family compared with the fp32 outputs of transformers: whole, in chunks, with other
 // sequences, and on small pages.
 #include <algorithm>
+#include <cstdint>
 #include <set>
 
 #include <gtest/gtest.h>
 
 #include "core/config/architecture.h"
 #include "core/config/model_config.h"
-#include "core/models/transformer_shape.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/greedy_continuation.h"
 #include "tests/core/models/transformer_runner.h"
@@ -70,12 +70,23 @@ std::string family_name(const ::testing::TestParamInfo<std::string>& family) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, FamilyTest, ::testing::ValuesIn(golden_families()), family_name);
 
-// Returns the largest window of the layers; 0 if no layer has one.
+// Returns the largest window of the layers; 0 if no layer has one. Layers that read the pages of another widen
+// its window.
 int32_t largest_window(const ModelConfig& config) {
-  int32_t window = 0;
-  for (const LayerCacheSize& size : transformer_shape(config.spec).caches)
-    window = std::max(window, size.window);
-  return window;
+  const std::vector<LayerSpec>& layers = config.spec.layers;
+  std::vector<int32_t> windows(layers.size(), INT32_MAX);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const AttentionPart* const part = layers[i].find_attention();
+    if (part == nullptr) continue;
+    const auto pages = part->kv_source < 0 ? i : static_cast<size_t>(part->kv_source);
+    const int32_t window = std::max(part->sliding_window, part->chunk);
+    const bool is_first = windows[pages] == INT32_MAX;
+    windows[pages] = window == 0 || windows[pages] == 0 ? 0 : is_first ? window : std::max(windows[pages], window);
+  }
+  int32_t largest = 0;
+  for (const int32_t window : windows)
+    if (window != INT32_MAX) largest = std::max(largest, window);
+  return largest;
 }
 
 std::vector<std::string> families_with_a_window() {

@@ -19,6 +19,7 @@ class ShardedFamilies : public ::testing::TestWithParam<std::string> {
   void SetUp() override {
     if (!open_test_device()->has(kernels::kCapabilityShards))
       GTEST_SKIP() << "this device does not split layers";
+    if (const std::string refusal = refusal_of(directory_); !refusal.empty()) GTEST_SKIP() << refusal;
     ids_ = read_ids(family_.golden(), "input_ids");
     whole_ = TransformerRunner(load_model(directory_), {}).logits(ids_, 512);
   }
