@@ -97,6 +97,11 @@ class ModelReader {
   void set_heads(LayerSpec& layer, int32_t index, const kernels::HeadShape& heads);
   // Scales the outputs of attention and MLP blocks, after their norms if they have any.
   void scale_blocks(float factor);
+  // Leaves a layer with its mixer alone.
+  void drop_feed_forward(LayerSpec& layer) const {
+    layer.feed_forward_norm = bare_norm(kernels::NormKind::none, epsilon_, hidden());
+    layer.feed_forward = EmptyPart();
+  }
   // Replaces the dense MLP by experts.
   static void set_experts(LayerSpec& layer, ExpertsPart experts);
 

@@ -50,9 +50,11 @@ MatrixParts LayerBuilder::as_stored(const MatrixParts& parts) const {
 
 std::vector<float> LayerBuilder::host_vector(const VectorPart& part) const {
   std::vector<float> values;
+  const bool has_other = !part.other_name.empty() && !has_tensor(stored_name(part.name));
+  const std::string& name = has_other ? part.other_name : part.name;
   for (int32_t i = 0; i < part.num_tensors; ++i) {
     const std::vector<float> own =
-        weights_.vector(stored_name(with_number(part.name, i)), part.count / part.num_tensors);
+        weights_.vector(stored_name(with_number(name, i)), part.count / part.num_tensors);
     values.insert(values.end(), own.begin(), own.end());
   }
   if (part.offset != 0.0f || part.scale != 1.0f) {

@@ -57,7 +57,7 @@ kernels::DeltaSpec gdn_sizes(const ModelReader& reader, const kernels::DeltaSpec
   sizes.key_dim = reader.int_or("linear_key_head_dim", defaults.key_dim, 1, 1024);
   sizes.value_dim = reader.int_or("linear_value_head_dim", defaults.value_dim, 1, 1024);
   if (sizes.num_value_heads % sizes.num_key_heads != 0) {
-    throw Error(ErrorCode::format, "{}.linear_num_key_heads: {} does not divide {} value heads",
+    throw Error(ErrorCode::format, "{}.linear_num_key_heads: {} does not divide linear_num_value_heads {}",
                 reader.fields().where(), sizes.num_key_heads, sizes.num_value_heads);
   }
   return sizes;

@@ -44,7 +44,7 @@ MlpPart stacked_expert(const ModelReader& reader, int32_t layer, const StackKeys
 void route_by_sigmoid(ModelReader& reader, ExpertsPart& experts, const std::string& bias_name) {
   experts.score = kernels::RouterScore::sigmoid;
   experts.choice_bias = {bias_name, experts.num_experts};
-  experts.num_groups = reader.int_or("n_group", 1, 1, experts.num_experts);
+  experts.num_groups = reader.fields().int_or({{"n_group", "num_expert_group"}, 1, experts.num_experts}, 1);
   experts.chosen_groups = reader.int_or("topk_group", 1, 1, experts.num_groups);
   experts.normalised = reader.flag("norm_topk_prob", true);
   experts.least_sum = 1e-20f;

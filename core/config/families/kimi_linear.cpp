@@ -50,8 +50,6 @@ LayerType type_of_ling_layer(const ModelReader& reader, int32_t layer) {
 // Sets the routing of DeepSeek V3 by the names that these families have for its fields.
 void route(ModelReader& reader, ExpertsPart& experts, const std::string& bias_name) {
   route_by_sigmoid(reader, experts, bias_name);
-  experts.num_groups =
-      reader.fields().int_or({{"num_expert_group", "n_group"}, 1, experts.num_experts}, experts.num_groups);
   experts.normalised = reader.flag("moe_renormalize", experts.normalised);
 }
 

@@ -57,26 +57,39 @@ void read_step_limit(const ModelReader& reader, Mamba2Part& part) {
     throw Error(ErrorCode::format, "{}: the first number is larger than the second", limit->where());
 }
 
+// Number of channels of a mixer, and the fields that it follows from.
+struct Channels {
+  int32_t number = 0;
+  std::string fields;
+};
+
+Channels read_channels(const ModelReader& reader, const MambaFields& fields, InnerSize inner) {
+  if (inner == InnerSize::by_field && !reader.fields().is_null("mamba_d_ssm")) {
+    const int32_t number = reader.int_or("mamba_d_ssm", 1024, 1, 1 << 20);
+    return {number, fmt::format("mamba_d_ssm {}", number)};
+  }
+  const int32_t number = expanded(reader, fields);
+  return {number, fmt::format("{} {} times hidden_size {}", fields.expand, number / reader.hidden(),
+                              reader.hidden())};
+}
+
 void read_sizes(const ModelReader& reader, const MambaFields& fields, const MambaDefaults& defaults,
                 InnerSize inner, Mamba2Part& part) {
+  const Channels channels = read_channels(reader, fields, inner);
   part.num_heads = reader.int_or(fields.num_heads, defaults.num_heads, 1, 4096);
-  int32_t channels = expanded(reader, fields);
-  if (inner == InnerSize::by_field && !reader.fields().is_null("mamba_d_ssm"))
-    channels = reader.int_or("mamba_d_ssm", 1024, 1, 1 << 20);
   const bool has_field = reader.fields().find(fields.head_dim).has_value();
   const std::optional<int32_t> stored = number_or_auto(reader, fields.head_dim, 1024);
-  const int32_t fallback =
-      has_field || defaults.head_dim == 0 ? channels / part.num_heads : defaults.head_dim;
-  part.head_dim = stored.value_or(fallback);
+  const bool follows = has_field || defaults.head_dim == 0;
+  part.head_dim = stored.value_or(follows ? channels.number / part.num_heads : defaults.head_dim);
   part.num_groups = reader.int_or(fields.num_groups, defaults.num_groups, 1, 1024);
   part.state_dim = reader.int_or(fields.state_dim, defaults.state_dim, 1, 1024);
-  if (inner != InnerSize::by_heads && int64_t{part.num_heads} * part.head_dim != channels) {
-    throw Error(ErrorCode::format, "{}.{}: {} heads of {} channels are not the {} channels of the mixer",
-                reader.fields().where(), fields.num_heads, part.num_heads, part.head_dim, channels);
+  if (inner != InnerSize::by_heads && int64_t{part.num_heads} * part.head_dim != channels.number) {
+    throw Error(ErrorCode::format, "{}.{}: {} times {} {} is not {}", reader.fields().where(),
+                fields.num_heads, part.num_heads, fields.head_dim, part.head_dim, channels.fields);
   }
   if (part.num_heads % part.num_groups != 0) {
-    throw Error(ErrorCode::format, "{}.{}: {} does not divide {} heads", reader.fields().where(),
-                fields.num_groups, part.num_groups, part.num_heads);
+    throw Error(ErrorCode::format, "{}.{}: {} does not divide {} {}", reader.fields().where(),
+                fields.num_groups, part.num_groups, fields.num_heads, part.num_heads);
   }
 }
 
@@ -91,7 +104,7 @@ ConvPart mamba_conv(const ModelReader& reader, int32_t layer, const std::string&
 void mamba1(ModelReader& reader, SelectionNorms norms) {
   reader.each_recurrent([&](LayerSpec& layer, int32_t i) {
     layer.mixer = mamba1_part(reader, i, "mixer.", kOwnFields, "time_step_rank", norms);
-    layer.feed_forward = EmptyPart();
+    reader.drop_feed_forward(layer);
   });
 }
 
@@ -108,7 +121,7 @@ void mamba2(ModelReader& reader) {
     layer.mixer = mamba2_part(reader, i, "mixer.", kOwnFields,
                               {.num_heads = 128, .head_dim = 64, .num_groups = 8, .state_dim = 128},
                               InnerSize::expanded);
-    layer.feed_forward = EmptyPart();
+    reader.drop_feed_forward(layer);
   });
 }
 

@@ -23,7 +23,7 @@ void narrow(ModelReader& reader, int32_t layer, int32_t width, ExpertsPart& expe
   const BiasRule bias = reader.flag("mlp_bias") ? BiasRule::required : BiasRule::none;
   experts.narrow =
       NarrowPart{reader.layer_matrix(layer, "mixer.fc1_latent_proj", reader.hidden(), width, bias),
-                  reader.layer_matrix(layer, "mixer.fc2_latent_proj", width, reader.hidden(), bias)};
+                 reader.layer_matrix(layer, "mixer.fc2_latent_proj", width, reader.hidden(), bias)};
   experts.expert.gate_up.front().num_in = width;
   experts.expert.down.num_out = width;
 }
@@ -53,8 +53,7 @@ void set_feed_forward(LayerSpec& layer, FeedForwardSpec part) {
 void nemotron_h(ModelReader& reader) {
   reader.drop_ropes();
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
-    layer.feed_forward_norm = ModelReader::bare_norm(kernels::NormKind::none, 1e-5f, reader.hidden());
-    layer.feed_forward = EmptyPart();
+    reader.drop_feed_forward(layer);
     if (reader.layer_type(i) == LayerType::recurrent) {
       layer.mixer = mamba2_part(reader, i, "mixer.", kFields,
                                 {.num_heads = 128, .head_dim = 64, .num_groups = 8, .state_dim = 128},

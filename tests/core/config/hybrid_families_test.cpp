@@ -391,7 +391,8 @@ TEST(HybridFamilies, FalconH1FoldsItsMultipliers) {
 }
 
 TEST(HybridFamilies, FalconH1MayHaveANormByGroups) {
-  const Mamba2Part& mamba = mixer_of<AttentionAndMambaPart>(read("falcon_h1_norm"), 0).mamba;
+  const ModelConfig config = read("falcon_h1_norm");
+  const Mamba2Part& mamba = mixer_of<AttentionAndMambaPart>(config, 0).mamba;
   EXPECT_EQ(mamba.norm, GatedNorm::after_gate);
   EXPECT_EQ(mamba.gated_norm->columns, 48);
   EXPECT_EQ(mamba.gated_norm->weight.count, 96);

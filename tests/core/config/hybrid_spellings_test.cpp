@@ -137,6 +137,17 @@ TEST(HybridSpellings, RoutingOfKimiIsBySigmoid) {
   EXPECT_FALSE(read("kimi_linear", {{"moe_renormalize", false}}).spec.layers[1].experts()->normalised);
 }
 
+TEST(HybridSpellings, GroupsOfExpertsHaveTwoNames) {
+  for (const char* name : {"num_expert_group", "n_group"}) {
+    const ModelConfig config =
+        read("bailing_hybrid", {{"num_expert_group", name[0] == 'n' && name[1] == 'u' ? Json(4) : Json("-")},
+                                {"n_group", name[1] == '_' ? Json(4) : Json("-")},
+                                {"topk_group", 3}});
+    EXPECT_EQ(config.spec.layers[1].experts()->num_groups, 4) << name;
+    EXPECT_EQ(config.spec.layers[1].experts()->chosen_groups, 3) << name;
+  }
+}
+
 // transformers writes the rotary dimensions as head_dim; published files have KDA's there.
 TEST(HybridSpellings, LingHasGroupsOfLayers) {
   Json fields = {{"layer_types", "-"},     {"mlp_layer_types", "-"}, {"layer_group_size", 3},
@@ -215,20 +226,21 @@ TEST(HybridSpellings, AutomaticSizesOfMamba) {
   };
   EXPECT_EQ(falcon(nullptr, 8), 16) << "expand * hidden_size";
   EXPECT_EQ(falcon(48, 6), 8);
-  expect_error(ErrorCode::format, {"mamba_n_heads", "96 channels"}, [&] { falcon(96, 10); });
+  expect_error(ErrorCode::format, {"mamba_n_heads: 10 times mamba_d_head 9 is not mamba_d_ssm 96"},
+               [&] { falcon(96, 10); });
 }
 
 TEST(HybridSpellings, SizesOfMambaAreChecked) {
-  expect_error(ErrorCode::format, {"num_heads", "8 heads of 8 channels are not the 128 channels"}, [] {
+  expect_error(ErrorCode::format, {"num_heads: 8 times head_dim 8 is not expand 2 times hidden_size 64"}, [] {
     read("mamba2", {{"head_dim", 8}});
   });
-  expect_error(ErrorCode::format, {"n_groups", "3 does not divide 8 heads"}, [] {
+  expect_error(ErrorCode::format, {"n_groups: 3 does not divide num_heads 8"}, [] {
     read("mamba2", {{"n_groups", 3}});
   });
   EXPECT_EQ(mixer_of<Mamba2Part>(read("nemotron_h", {{"mamba_head_dim", 8}})).in.front().num_out,
             2 * 64 + 2 * 2 * 16 + 8)
       << "the heads decide, not `expand`";
-  expect_error(ErrorCode::format, {"linear_num_key_heads", "3 does not divide 4"}, [] {
+  expect_error(ErrorCode::format, {"linear_num_key_heads: 3 does not divide linear_num_value_heads 4"}, [] {
     read("qwen3_5", {{"linear_num_key_heads", 3}});
   });
   expect_error(ErrorCode::unsupported, {"mamba_hidden_act", "\"gelu\"", "silu"}, [] {
@@ -245,14 +257,14 @@ TEST(HybridSpellings, BiasesOfMamba) {
   expect_error(ErrorCode::unsupported, {"mamba_proj_bias", "ssm_in_multiplier"}, [] {
     read("falcon_h1", {{"mamba_proj_bias", true}});
   });
-  const auto& both = mixer_of<AttentionAndMambaPart>(
+  const auto both = mixer_of<AttentionAndMambaPart>(
       read("falcon_h1", {{"mamba_proj_bias", true}, {"ssm_in_multiplier", 1.0}}));
   EXPECT_EQ(both.mamba.in.front().bias, BiasRule::required);
   EXPECT_EQ(both.mamba.out.bias, BiasRule::none) << "projectors_bias decides";
 }
 
 TEST(HybridSpellings, MultipliersOfFalconH1) {
-  const auto& plain = mixer_of<AttentionAndMambaPart>(read(
+  const auto plain = mixer_of<AttentionAndMambaPart>(read(
       "falcon_h1", {{"ssm_multipliers", nullptr}, {"ssm_in_multiplier", "-"}, {"mlp_multipliers", "-"}}));
   for (const MatrixPart& section : plain.mamba.in) EXPECT_EQ(section.prescale, 1.0f);
   EXPECT_EQ(
@@ -319,7 +331,7 @@ TEST(HybridSpellings, WidthOfLfm2) {
   EXPECT_EQ(width({{"block_ffn_dim_multiplier", 1.5}}), 96);
   expect_error(ErrorCode::format, {"block_multiple_of"}, [&] { width({{"block_multiple_of", 0}}); });
   EXPECT_EQ(read("lfm2", {{"tie_embedding", false}}).spec.head.tied, false);
-  const auto& with_bias = mixer_of<ShortConvPart>(read("lfm2", {{"conv_bias", true}}));
+  const auto with_bias = mixer_of<ShortConvPart>(read("lfm2", {{"conv_bias", true}}));
   EXPECT_EQ(with_bias.conv.bias.name, "model.layers.0.conv.conv.bias");
   EXPECT_EQ(with_bias.in.bias, BiasRule::required);
 }
