@@ -57,6 +57,9 @@ struct NormPart : kernels::NormSpec {
   // For norms after a block. True: the norm reads the sum of the block's result and the residual stream, and
   // replaces the stream (post-LN). False: it reads the result, which is then added.
   bool of_sum = false;
+  // For norms before a block. The normalised rows times this replace the residual stream, and the block's
+  // result is added to them; 0: it is added to the stream as it was.
+  float stream_scale = 0.0f;
 };
 
 // A dense feed-forward part (MLP): down(act(gate) * up).
@@ -292,22 +295,12 @@ struct LayerInputPart {
   NormPart norm;
 };
 
-// What a block's result is added to: the residual stream, or the rows that the block's norm makes of it,
-// times `scale`.
-struct ResidualRule {
-  bool of_normed = false;
-  float scale = 1.0f;
-};
-
-// Wide type: the optional parts of layers in all families.
 struct LayerSpec {
   NormPart attention_norm;  // the norm before the mixer, whatever it is
   MixerSpec mixer;
-  ResidualRule mixer_residual;
   std::optional<NormPart> attention_post_norm;
   NormPart feed_forward_norm;
   FeedForwardSpec feed_forward;
-  ResidualRule feed_forward_residual;
   std::optional<NormPart> feed_forward_post_norm;
   bool parallel = false;     // attention and MLP both read the input of the layer
   bool shares_norm = false;  // attention and MLP share the first norm

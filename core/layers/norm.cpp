@@ -25,6 +25,7 @@ void build(const NormPart& part, LayerBuilder& builder, NormLayer& layer) {
   layer.weight = builder.vector(part.weight);
   layer.bias = builder.vector(part.bias);
   layer.of_sum = part.of_sum;
+  layer.stream_scale = part.stream_scale;
 }
 
 void each_weight(const NormLayer& layer, WeightVisitor& visitor) {

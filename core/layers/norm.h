@@ -20,6 +20,7 @@ struct NormLayer : kernels::NormSpec {
   DeviceBuffer weight;  // [columns] f32, or empty
   DeviceBuffer bias;    // [columns] f32, or empty
   bool of_sum = false;  // see NormPart
+  float stream_scale = 0.0f;
 
   // Returns all parameters except input, rows and output.
   kernels::NormParams params() const;

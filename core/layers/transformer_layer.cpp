@@ -74,8 +74,6 @@ void each_matrix(const TransformerLayer& layer, Visit visit) {
 void build(const LayerSpec& spec, int32_t layer_idx, LayerBuilder& builder, TransformerLayer& layer) {
   layer.parallel = spec.parallel;
   layer.shares_norm = spec.shares_norm;
-  layer.mixer_residual = spec.mixer_residual;
-  layer.feed_forward_residual = spec.feed_forward_residual;
   build(spec.attention_norm, builder, layer.mixer_norm);
   build(spec.attention_post_norm, builder, layer.mixer_post_norm);
   build(spec.mixer, builder, layer.mixer);
@@ -180,7 +178,7 @@ TransformerLayer::Inputs TransformerLayer::normalise_input(const ForwardPass& pa
     norm_rows(pass, mixer_norm, space.hidden, space.normed, pass.num_tokens());
     inputs.of_mixer = space.normed;
   }
-  if (mixer_residual.of_normed) inputs.of_mixer = normalise_residual(pass, mixer_norm, mixer_residual);
+  if (mixer_norm.stream_scale != 0.0f) inputs.of_mixer = normalise_residual(pass, mixer_norm);
   if (!parallel) return inputs;
   float* beside = space.at(kernels::Scratch::normed);
   if (!shares_norm) norm_rows(pass, feed_forward_norm, space.hidden, beside, pass.num_tokens());
@@ -188,12 +186,11 @@ TransformerLayer::Inputs TransformerLayer::normalise_input(const ForwardPass& pa
   return inputs;
 }
 
-const void* TransformerLayer::normalise_residual(const ForwardPass& pass, const NormLayer& norm,
-                                                 const ResidualRule& rule) {
+const void* TransformerLayer::normalise_residual(const ForwardPass& pass, const NormLayer& norm) {
   const kernels::Workspace& space = pass.workspace;
   norm_rows(pass, norm, space.hidden, space.normed, pass.num_tokens());
   norm_rows_f32(pass, norm, space.hidden, space.hidden, pass.num_tokens());
-  if (rule.scale != 1.0f) scale_rows(pass, space.hidden, norm.columns, rule.scale);
+  if (norm.stream_scale != 1.0f) scale_rows(pass, space.hidden, norm.columns, norm.stream_scale);
   return space.normed;
 }
 
@@ -207,9 +204,8 @@ void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache)
   pass.pause_or_cancel();
   if (laurel) laurel->join(pass);
   norm_sum(pass, mixer_post_norm);
-  const void* input = feed_forward_residual.of_normed
-                          ? normalise_residual(pass, feed_forward_norm, feed_forward_residual)
-                          : inputs.of_feed_forward;
+  const void* input = feed_forward_norm.stream_scale != 0.0f ? normalise_residual(pass, feed_forward_norm)
+                                                             : inputs.of_feed_forward;
   const Block of_feed_forward = {feed_forward_norm, norm_of_result(feed_forward_post_norm), input};
   std::visit([&](const auto& part) { part.forward(pass, of_feed_forward); }, feed_forward);
   norm_sum(pass, feed_forward_post_norm);

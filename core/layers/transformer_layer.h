@@ -21,7 +21,6 @@ using Mixer = std::variant<AttentionLayer, EmptyLayer, UnbuiltLayer<DeltaPart>, 
                            UnbuiltLayer<AttentionAndMambaPart>>;
 using FeedForward = std::variant<MlpLayer, ExpertsLayer, MlpAndExpertsLayer, EmptyLayer>;
 
-// Wide type: the optional parts of layers in all families.
 struct TransformerLayer {
   NormLayer mixer_norm;
   std::optional<NormLayer> mixer_post_norm;
@@ -29,8 +28,6 @@ struct TransformerLayer {
   NormLayer feed_forward_norm;
   std::optional<NormLayer> feed_forward_post_norm;
   FeedForward feed_forward;
-  ResidualRule mixer_residual;
-  ResidualRule feed_forward_residual;
   bool parallel = false;     // both blocks read the input of the layer
   bool shares_norm = false;  // both blocks use the norm of the mixer
   std::optional<StreamsLayer> streams;
@@ -57,10 +54,9 @@ struct TransformerLayer {
     const void* of_feed_forward = nullptr;
   };
   Inputs normalise_input(const ForwardPass& pass) const;
-  // Replaces the residual stream by `norm` of it, times the rule's factor. Returns the normalised rows,
+  // Replaces the residual stream by `norm` of it, times the norm's stream_scale. Returns the normalised rows,
   // without the factor, in the activation dtype.
-  static const void* normalise_residual(const ForwardPass& pass, const NormLayer& norm,
-                                        const ResidualRule& rule);
+  static const void* normalise_residual(const ForwardPass& pass, const NormLayer& norm);
 };
 
 void build(const LayerSpec& spec, int32_t layer_idx, LayerBuilder& builder, TransformerLayer& layer);

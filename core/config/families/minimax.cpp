@@ -48,10 +48,10 @@ LightningPart lightning_part(const ModelReader& reader, int32_t layer) {
   return part;
 }
 
-// Returns the residual of a block, and in `result` the factor of its result.
-ResidualRule residual(const ModelReader& reader, const std::string& block, float& result) {
-  result = reader.number_or(block + "_beta_factor", 1.0, -1e3, 1e3);
-  return {true, reader.number_or(block + "_alpha_factor", 1.0, -1e3, 1e3)};
+// Sets what the block after `norm` is added to, and the factor of its result.
+void set_residual(const ModelReader& reader, const std::string& block, NormPart& norm, MatrixPart& output) {
+  norm.stream_scale = reader.number_or(block + "_alpha_factor", 1.0, 1e-6, 1e3);
+  output.prescale = reader.number_or(block + "_beta_factor", 1.0, -1e3, 1e3);
 }
 
 void minimax(ModelReader& reader) {
@@ -59,11 +59,11 @@ void minimax(ModelReader& reader) {
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     const bool is_recurrent = reader.layer_type(i) == LayerType::recurrent;
     if (is_recurrent) layer.mixer = lightning_part(reader, i);
-    layer.mixer_residual =
-        residual(reader, is_recurrent ? "linear_attn" : "full_attn", output_of(layer.mixer)->prescale);
+    set_residual(reader, is_recurrent ? "linear_attn" : "full_attn", layer.attention_norm,
+                 *output_of(layer.mixer));
     ExpertsPart experts = routed(reader, i, {"block_sparse_moe.gate", "block_sparse_moe.experts.{}.", true});
     experts.normalised = true;
-    layer.feed_forward_residual = residual(reader, "mlp", experts.expert.down.prescale);
+    set_residual(reader, "mlp", layer.feed_forward_norm, experts.expert.down);
     ModelReader::set_experts(layer, std::move(experts));
   });
 }

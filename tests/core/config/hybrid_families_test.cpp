@@ -466,9 +466,8 @@ TEST(HybridFamilies, MiniMaxAddsToNormalisedRows) {
   EXPECT_EQ(part.norm.columns, 64);
   EXPECT_EQ(part.norm.epsilon, 1e-6f);
   for (const LayerSpec& layer : config.spec.layers) {
-    EXPECT_TRUE(layer.mixer_residual.of_normed && layer.feed_forward_residual.of_normed);
-    EXPECT_FLOAT_EQ(layer.mixer_residual.scale, 3.5566f);
-    EXPECT_FLOAT_EQ(layer.feed_forward_residual.scale, 3.5566f);
+    EXPECT_FLOAT_EQ(layer.attention_norm.stream_scale, 3.5566f);
+    EXPECT_FLOAT_EQ(layer.feed_forward_norm.stream_scale, 3.5566f);
   }
   EXPECT_EQ(part.out.prescale, 1.0f);
   EXPECT_EQ(attention_of(config, 1).rotary_dim, 16);

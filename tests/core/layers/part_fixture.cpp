@@ -208,8 +208,8 @@ ExpertsPart narrow_experts() {
 // Returns a model whose blocks are added to the normalised rows.
 ModelSpec model_with_normed_residuals() {
   ModelSpec model = model_of(attention(), mlp(""));
-  model.layers.front().mixer_residual = {true, 3.5f};
-  model.layers.front().feed_forward_residual = {true, 1.0f};
+  model.layers.front().attention_norm.stream_scale = 3.5f;
+  model.layers.front().feed_forward_norm.stream_scale = 1.0f;
   return model;
 }
 
