@@ -27,7 +27,7 @@ LayerType full(const ModelReader&, int32_t) {
   return LayerType::full;
 }
 
-// Half of each head turns, whatever the file says.
+// Half of each head turns, whatever partial_rotary_factor is.
 void bamba(ModelReader& reader) {
   RopeSpec rope;
   rope.config = read_rope_config(reader.fields(), {10000.0, 0.5, reader.max_positions(), 0});

@@ -70,8 +70,8 @@ std::string family_name(const ::testing::TestParamInfo<std::string>& family) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, FamilyTest, ::testing::ValuesIn(golden_families()), family_name);
 
-// Returns the largest window of the layers; 0 if no layer has one. Layers that read the pages of another widen
-// its window.
+// Returns the largest window of the layers; 0 if no layer has one. Layers that read the pages of another
+// widen its window.
 int32_t largest_window(const ModelConfig& config) {
   const std::vector<LayerSpec>& layers = config.spec.layers;
   std::vector<int32_t> windows(layers.size(), INT32_MAX);
@@ -81,7 +81,9 @@ int32_t largest_window(const ModelConfig& config) {
     const auto pages = part->kv_source < 0 ? i : static_cast<size_t>(part->kv_source);
     const int32_t window = std::max(part->sliding_window, part->chunk);
     const bool is_first = windows[pages] == INT32_MAX;
-    windows[pages] = window == 0 || windows[pages] == 0 ? 0 : is_first ? window : std::max(windows[pages], window);
+    windows[pages] = window == 0 || windows[pages] == 0 ? 0
+                     : is_first                         ? window
+                                                        : std::max(windows[pages], window);
   }
   int32_t largest = 0;
   for (const int32_t window : windows)

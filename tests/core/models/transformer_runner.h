@@ -31,8 +31,8 @@ std::shared_ptr<const Model> load_shards(const std::string& path, int32_t num_sh
 // Returns whether the device under test supports this activation type.
 bool runs_activations(kernels::ActivationDtype activations);
 
-// Returns why a GPU does not run a model that the CPU supports, or why no device does: a mixer of it has no layer.
-// Empty if the device under test runs it.
+// Returns why a GPU does not run a model that the CPU supports, or why no device does: a mixer of it has no
+// layer. Empty if the device under test runs it.
 std::string refusal_of(const std::string& path);
 
 struct RunnerOptions {
