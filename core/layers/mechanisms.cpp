@@ -35,6 +35,11 @@ constexpr std::array<std::string_view, kernels::kNumMechanisms> kNames = {
     "activations of 8 bits",
     "FP8 activations",
     "scores that fall with the distance of keys (ALiBi)",
+    "the gated delta rule",
+    "state space layers (Mamba-2)",
+    "lightning attention",
+    "selective scans (Mamba)",
+    "convolutions over tokens",
 };
 
 }  // namespace

@@ -59,7 +59,7 @@ size_t batch_ints(const ContextLimits& limits) {
   const auto sequences = static_cast<size_t>(limits.max_sequences);
   const size_t pages = product({static_cast<size_t>(limits.num_page_tables), sequences,
                                 static_cast<size_t>(limits.max_pages_per_sequence)});
-  return 3 * tokens + 2 * sequences + 1 + pages + static_cast<size_t>(limits.max_logit_rows);
+  return 3 * tokens + 5 * sequences + 1 + pages + static_cast<size_t>(limits.max_logit_rows);
 }
 
 ContextSizes context_sizes(const ContextLimits& limits, int32_t num_threads) {
@@ -185,6 +185,9 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   place(device->page_table, static_cast<size_t>(host->num_page_tables) * sequences *
                                 static_cast<size_t>(host->page_table_stride));
   place(device->logit_rows, static_cast<size_t>(host->num_logit_rows));
+  if (host->read_slots != nullptr)
+    for (const int32_t** array : {&device->read_slots, &device->write_slots, &device->state_banks})
+      place(*array, sequences);
   return Status::ok;
 }
 

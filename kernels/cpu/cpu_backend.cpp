@@ -19,11 +19,21 @@ namespace {
 
 constexpr int32_t kMaxThreads = 1024;
 
+// Mechanisms that the operations lack.
+constexpr uint64_t kLacking = kMechanismFloat8Activations | kMechanismDeltaRule | kMechanismStateSpace |
+                              kMechanismLinearAttention | kMechanismSelectiveScan | kMechanismConvolution;
+
+// Without those mechanisms no model calls these entries.
+template <typename Params>
+Status no_state(Context*, const Params*) {
+  return Status::unsupported;
+}
+
 constexpr KernelTable make_table(const char* name) {
   KernelTable table;
   table.capabilities =
       kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityDeterministic | kCapabilityShards;
-  table.mechanisms = ((uint64_t{1} << kNumMechanisms) - 1) & ~uint64_t{kMechanismFloat8Activations};
+  table.mechanisms = ((uint64_t{1} << kNumMechanisms) - 1) & ~kLacking;
   table.activation_dtype = DType::f32;
   table.name = name;
   table.map_unit = kHostMapUnit;
@@ -83,6 +93,13 @@ constexpr KernelTable make_table(const char* name) {
   table.row_op = cpu_entries::row_op;
   table.mix_streams = cpu_entries::mix_streams;
   table.copy_page = cpu_entries::copy_page;
+  table.convolve = no_state<ConvolveParams>;
+  table.delta_rule = no_state<DeltaRuleParams>;
+  table.state_space = no_state<StateSpaceParams>;
+  table.linear_attention = no_state<LinearAttentionParams>;
+  table.selective_scan = no_state<SelectiveScanParams>;
+  table.gated_norm = no_state<GatedNormParams>;
+  table.copy_state = no_state<CopyStateParams>;
   table.sample = cpu_entries::sample;
   table.wait_for_draws = cpu_entries::wait_for_draws;
   table.attention_block = composed_attention_block;

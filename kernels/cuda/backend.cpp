@@ -188,6 +188,12 @@ Status no_gather(Context*, const AllGatherParams*) {
   return Status::unsupported;
 }
 
+// Without the mechanisms of layers with state no model calls these entries.
+template <typename Params>
+Status no_state(Context*, const Params*) {
+  return Status::unsupported;
+}
+
 KernelTable make_table(bool deterministic) {
   KernelTable t;
   t.capabilities = kCapabilityDeviceSampling | kCapabilityFollowingSteps | kCapabilityStepReplay |
@@ -252,6 +258,13 @@ KernelTable make_table(bool deterministic) {
   t.row_op = Recordable<&row_op>::run;
   t.mix_streams = Recordable<&mix_streams>::run;
   t.copy_page = copy_page;
+  t.convolve = no_state<ConvolveParams>;
+  t.delta_rule = no_state<DeltaRuleParams>;
+  t.state_space = no_state<StateSpaceParams>;
+  t.linear_attention = no_state<LinearAttentionParams>;
+  t.selective_scan = no_state<SelectiveScanParams>;
+  t.gated_norm = no_state<GatedNormParams>;
+  t.copy_state = no_state<CopyStateParams>;
   t.sample = sample;
   t.wait_for_draws = wait_for_draws;
   t.attention_block = Recordable<&attention_block>::run;

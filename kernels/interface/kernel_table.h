@@ -10,13 +10,14 @@
 #include <cstdint>
 
 #include "kernels/interface/op_params.h"
+#include "kernels/interface/state_params.h"
 #include "kernels/interface/types.h"
 #include "kernels/interface/weight_source.h"
 
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder changes; a plug-in with another number is refused.
-inline constexpr uint32_t kBackendAbi = 21;
+inline constexpr uint32_t kBackendAbi = 22;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -203,6 +204,14 @@ struct KernelTable {
   Status (*row_op)(Context* context, const RowOpParams* params) = nullptr;
   Status (*mix_streams)(Context* context, const MixStreamsParams* params) = nullptr;
   Status (*copy_page)(Context* context, const CopyPageParams* params) = nullptr;
+  // Layers with a recurrent state (state_params.h).
+  Status (*convolve)(Context* context, const ConvolveParams* params) = nullptr;
+  Status (*delta_rule)(Context* context, const DeltaRuleParams* params) = nullptr;
+  Status (*state_space)(Context* context, const StateSpaceParams* params) = nullptr;
+  Status (*linear_attention)(Context* context, const LinearAttentionParams* params) = nullptr;
+  Status (*selective_scan)(Context* context, const SelectiveScanParams* params) = nullptr;
+  Status (*gated_norm)(Context* context, const GatedNormParams* params) = nullptr;
+  Status (*copy_state)(Context* context, const CopyStateParams* params) = nullptr;
   Status (*sample)(Context* context, const SampleParams* params) = nullptr;
   // Waits for the call to sample that was given `outcomes`, which is the last one or the one before it, but
   // not for later steps. The rows of earlier calls to read_rows are complete then, too. Outcomes for which

@@ -37,6 +37,12 @@ struct BatchView {
   // such an entry may hold any page.
   const int32_t* page_table = nullptr;
   const int32_t* logit_rows = nullptr;  // [L] rows of T, ascending
+  // [S] for layers with a recurrent state (state_params.h), or nullptr if the model has none: the slot that
+  // holds a sequence's state before this step, the slot that holds it after, and how its first token finds
+  // it.
+  const int32_t* read_slots = nullptr;
+  const int32_t* write_slots = nullptr;
+  const int32_t* state_banks = nullptr;
 };
 
 // Returns the batch with page table number `table` first, for the layers that use those pages.

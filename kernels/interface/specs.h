@@ -173,7 +173,12 @@ enum Mechanism : uint64_t {
   kMechanismByteActivations = 1U << 23,    // ActivationDtype::i8
   kMechanismFloat8Activations = 1U << 24,  // ActivationDtype::f8
   kMechanismSlopes = 1U << 25,             // ALiBi
-  kNumMechanisms = 26,
+  kMechanismDeltaRule = 1U << 26,
+  kMechanismStateSpace = 1U << 27,       // Mamba-2
+  kMechanismLinearAttention = 1U << 28,  // lightning attention
+  kMechanismSelectiveScan = 1U << 29,    // Mamba-1
+  kMechanismConvolution = 1U << 30,      // over tokens, by itself
+  kNumMechanisms = 31,
 };
 
 constexpr uint64_t mechanisms_of(ActivationDtype activations) {

@@ -177,7 +177,9 @@ bool fuses_append(const Context& context, const AttentionParams& params);
 // activations are added if the card has such products.
 constexpr uint64_t kMechanisms =
     ((uint64_t{1} << kNumMechanisms) - 1) &
-    ~static_cast<uint64_t>(kMechanismByteActivations | kMechanismFloat8Activations);
+    ~static_cast<uint64_t>(kMechanismByteActivations | kMechanismFloat8Activations | kMechanismDeltaRule |
+                           kMechanismStateSpace | kMechanismLinearAttention | kMechanismSelectiveScan |
+                           kMechanismConvolution);
 
 // Table entries (operations.cpp, blocks.cpp).
 Status embed(Context* context, const EmbedParams* params);
