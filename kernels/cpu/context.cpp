@@ -148,6 +148,7 @@ Status create_context(Device* device, const ContextLimits* limits, Context** con
     const int32_t num_threads = device->pool.num_threads();
     take_scratch(*made, context_sizes(*limits, num_threads));
     assign_attention_scratch(*made, attention_sizes(*limits, num_threads));
+    made->state_lanes.reserve(static_cast<size_t>(limits->max_sequences));
     *context = made.release();
     return Status::ok;
   });

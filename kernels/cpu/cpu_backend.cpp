@@ -19,21 +19,11 @@ namespace {
 
 constexpr int32_t kMaxThreads = 1024;
 
-// Mechanisms that the operations lack.
-constexpr uint64_t kLacking = kMechanismFloat8Activations | kMechanismDeltaRule | kMechanismStateSpace |
-                              kMechanismLinearAttention | kMechanismSelectiveScan | kMechanismConvolution;
-
-// Without those mechanisms no model calls these entries.
-template <typename Params>
-Status no_state(Context*, const Params*) {
-  return Status::unsupported;
-}
-
 constexpr KernelTable make_table(const char* name) {
   KernelTable table;
   table.capabilities =
       kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityDeterministic | kCapabilityShards;
-  table.mechanisms = ((uint64_t{1} << kNumMechanisms) - 1) & ~kLacking;
+  table.mechanisms = ((uint64_t{1} << kNumMechanisms) - 1) & ~uint64_t{kMechanismFloat8Activations};
   table.activation_dtype = DType::f32;
   table.name = name;
   table.map_unit = kHostMapUnit;
@@ -93,13 +83,13 @@ constexpr KernelTable make_table(const char* name) {
   table.row_op = cpu_entries::row_op;
   table.mix_streams = cpu_entries::mix_streams;
   table.copy_page = cpu_entries::copy_page;
-  table.convolve = no_state<ConvolveParams>;
-  table.delta_rule = no_state<DeltaRuleParams>;
-  table.state_space = no_state<StateSpaceParams>;
-  table.linear_attention = no_state<LinearAttentionParams>;
-  table.selective_scan = no_state<SelectiveScanParams>;
-  table.gated_norm = no_state<GatedNormParams>;
-  table.copy_state = no_state<CopyStateParams>;
+  table.convolve = cpu_entries::convolve;
+  table.delta_rule = cpu_entries::delta_rule;
+  table.state_space = cpu_entries::state_space;
+  table.linear_attention = cpu_entries::linear_attention;
+  table.selective_scan = cpu_entries::selective_scan;
+  table.gated_norm = cpu_entries::gated_norm;
+  table.copy_state = cpu_entries::copy_state;
   table.sample = cpu_entries::sample;
   table.wait_for_draws = cpu_entries::wait_for_draws;
   table.attention_block = composed_attention_block;

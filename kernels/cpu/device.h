@@ -74,6 +74,8 @@ struct Context {
 
   AlignedBuffer batch_memory;  // the arrays of the bound batch
 
+  std::vector<StateLane> state_lanes;  // lanes of the operation that runs, up to max_sequences
+
   // With tensor parallelism: the communicator of the shards, and this context's share of the device's
   // threads.
   Communicator* communicator = nullptr;

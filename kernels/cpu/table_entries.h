@@ -77,6 +77,15 @@ Status expand_latent(Context* context, const ExpandLatentParams* params);
 Status select_keys(Context* context, const SelectKeysParams* params);
 Status mix_streams(Context* context, const MixStreamsParams* params);
 
+// state/operations.cpp
+Status convolve(Context* context, const ConvolveParams* params);
+Status delta_rule(Context* context, const DeltaRuleParams* params);
+Status state_space(Context* context, const StateSpaceParams* params);
+Status linear_attention(Context* context, const LinearAttentionParams* params);
+Status selective_scan(Context* context, const SelectiveScanParams* params);
+Status gated_norm(Context* context, const GatedNormParams* params);
+Status copy_state(Context* context, const CopyStateParams* params);
+
 // linear.cpp
 Status linear(Context* context, const LinearParams* params);
 

@@ -1,9 +1,9 @@
 // The arguments of the operations of layers with a recurrent state. Shapes are as in op_params.h.
 //
 // For each lane (sequence of the batch) an operation reads the slot `read_slots` and writes the slot
-// `write_slots`. If they differ, it first copies what the lane's bank holds of tokens before the first one,
-// so the lane goes on in the new slot and the old one stays as it is. No slot is written by two lanes. A lane
-// may read a slot that another lane writes only if its first position is not after the other's.
+// `write_slots`. If they differ, it first copies what the lane's bank holds of tokens before the first one.
+// So the lane continues in the new slot, and the old one stays as it is. No slot is written by two lanes. A
+// lane may read a slot that another lane both reads and writes only if it does not begin at a later position.
 //
 // Results have the same bits for any chunks, company and number of threads: a token's result depends on its
 // own lane only, and every sum has an order that depends only on positions.
@@ -59,7 +59,7 @@ struct ConvolveParams : ConvolutionSpec, StateOpParams {
   StateRows input;   // [T, channels]; here only read
   StateRows before;  // [T, channels], or rows nullptr: ones
   StateRows after;   // likewise
-  ConvolutionTaps taps;
+  ConvolutionTaps weights;
 };
 
 struct DeltaRuleParams : DeltaRuleSpec, StateOpParams {

@@ -55,7 +55,7 @@ struct DeltaRuleSpec {
   int32_t value_dim = 0;
   int32_t conv_taps = 0;           // 0: no convolution, and no silu either
   bool decay_per_channel = false;  // KDA: g is a vector of key_dim for each head
-  DecayKind decay = DecayKind::softplus;
+  DecayKind decay_kind = DecayKind::softplus;
   float lower_bound = 0.0f;  // of g, negative; bounded only
   float beta_scale = 1.0f;   // beta = beta_scale * sigmoid(b); 2 allows negative eigenvalues
   GatedNormSpec norm;
@@ -92,6 +92,11 @@ struct SelectiveScanSpec {
   GatedNormSpec norm;
 };
 
+// Returns the elements that a vector of a state takes: whole groups of 16, the rest zeros.
+constexpr int32_t padded_state_dim(int32_t dim) {
+  return (dim + 15) / 16 * 16;
+}
+
 // What one operation keeps for a sequence, in elements of f32.
 struct StateShape {
   int32_t conv_channels = 0;  // inputs of the convolution
@@ -107,36 +112,38 @@ constexpr StateShape state_shape(const ConvolutionSpec& spec) {
 }
 
 constexpr StateShape state_shape(const DeltaRuleSpec& spec) {
-  const int32_t keys = spec.num_key_heads * spec.key_dim;
-  const int32_t values = spec.num_heads * spec.value_dim;
-  return {.conv_channels = spec.conv_taps != 0 ? 2 * keys + values : 0,
+  const int32_t key = padded_state_dim(spec.key_dim);
+  const int32_t values = spec.num_heads * padded_state_dim(spec.value_dim);
+  const int32_t inputs = 2 * spec.num_key_heads * spec.key_dim + spec.num_heads * spec.value_dim;
+  return {.conv_channels = spec.conv_taps != 0 ? inputs : 0,
           .conv_taps = spec.conv_taps,
-          .state = int64_t{spec.key_dim} * values,
-          .key = keys,
+          .state = int64_t{key} * values,
+          .key = spec.num_key_heads * key,
           .update = values,
-          .decay = spec.num_heads * (spec.decay_per_channel ? spec.key_dim : 1)};
+          .decay = spec.num_heads * (spec.decay_per_channel ? key : 1)};
 }
 
 constexpr StateShape state_shape(const StateSpaceSpec& spec) {
-  const int32_t keys = spec.num_groups * spec.state_dim;
-  const int32_t values = spec.num_heads * spec.head_dim;
-  return {.conv_channels = spec.conv_taps != 0 ? 2 * keys + values : 0,
+  const int32_t key = padded_state_dim(spec.state_dim);
+  const int32_t values = spec.num_heads * padded_state_dim(spec.head_dim);
+  const int32_t inputs = 2 * spec.num_groups * spec.state_dim + spec.num_heads * spec.head_dim;
+  return {.conv_channels = spec.conv_taps != 0 ? inputs : 0,
           .conv_taps = spec.conv_taps,
-          .state = int64_t{spec.state_dim} * values,
-          .key = keys,
+          .state = int64_t{key} * values,
+          .key = spec.num_groups * key,
           .update = values,
           .decay = spec.num_heads};
 }
 
 constexpr StateShape state_shape(const LinearAttentionSpec& spec) {
-  const int32_t columns = spec.num_heads * spec.head_dim;
-  return {
-      .state = int64_t{spec.head_dim} * columns, .key = columns, .update = columns, .decay = spec.num_heads};
+  const int32_t head = padded_state_dim(spec.head_dim);
+  const int32_t columns = spec.num_heads * head;
+  return {.state = int64_t{head} * columns, .key = columns, .update = columns, .decay = spec.num_heads};
 }
 
 // The rows hold B, step x, and the step.
 constexpr StateShape state_shape(const SelectiveScanSpec& spec) {
-  const int32_t channels = (spec.channels + 15) / 16 * 16;
+  const int32_t channels = padded_state_dim(spec.channels);
   return {.state = int64_t{spec.state_dim} * channels,
           .key = spec.state_dim,
           .update = channels,
@@ -203,6 +210,13 @@ constexpr int32_t state_bank(const StateLines& lines, int32_t position) {
   for (int32_t bank = 0; bank < 2; ++bank)
     if (lines.line[bank] == line - 1) return bank + kFromLineBefore;
   return -1;
+}
+
+// Returns the lines of a slot to which a step copies one bank of another slot (state_params.h).
+constexpr StateLines lines_of_bank(const StateLines& lines, int32_t bank) {
+  StateLines copied;
+  copied.line[bank % kFromLineBefore] = lines.line[bank % kFromLineBefore];
+  return copied;
 }
 
 // Returns the lines after a step of `count` > 0 tokens that began at `position` with `bank`.

@@ -17,6 +17,11 @@
 #include "kernels/cpu/isa/kv_lanes.h"
 #include "kernels/cpu/isa/attention_lanes.h"
 #include "kernels/cpu/isa/limits_lanes.h"
+#include "kernels/cpu/state/state_math.h"
+#include "kernels/cpu/state/convolve_lanes.h"
+#include "kernels/cpu/state/gate_lanes.h"
+#include "kernels/cpu/state/heads_lanes.h"
+#include "kernels/cpu/state/scan_lanes.h"
 #include "kernels/cpu/isa/kernel_list.h"
 // clang-format on
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/state/state_work.h"
 #include "kernels/interface/op_params.h"
 
 namespace quire::kernels {
@@ -164,6 +165,7 @@ struct IsaKernels {
   void (*attention_merge)(const AttentionTile& tile, int32_t segment, const AttentionState& part,
                           const AttentionState& total);
   void (*attention_finish)(const AttentionTile& tile, const AttentionState& total);
+  StateKernels state;
   // For machine_limits.cpp; see limits_lanes.h.
   uint32_t (*read_once)(const void* memory, size_t bytes);
   int64_t (*dot_rounds)(const int8_t* x, int64_t rounds, int32_t* result);

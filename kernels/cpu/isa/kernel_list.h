@@ -26,6 +26,7 @@ constexpr IsaKernels list_kernels(const char* name) {
       attention_segment,
       attention_merge,
       attention_finish,
+      {convolve, run_head, scan_block, gate_group},
       read_once,
       dot_rounds,
   };
