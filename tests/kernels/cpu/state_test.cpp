@@ -285,12 +285,13 @@ class RandomSchedule {
 
 TEST_P(StateTest, RandomSchedulesHaveTheBitsOfTheStraightRun) {
   Random random(fresh_seed());
-  for (const int32_t num_threads : {1, 2, 3}) {
+  for (const int32_t num_threads : {1, 3}) {
     CpuDevice device(GetParam(), num_threads);
     for (const auto& op : small_state_ops(random))
-      for (int32_t i = 0; i < 8; ++i) RandomSchedule(device, *op, random).run();
-    for (const auto& op : all_state_ops(random)) RandomSchedule(device, *op, random).run();
+      for (int32_t i = 0; i < 3; ++i) RandomSchedule(device, *op, random).run();
   }
+  CpuDevice device(GetParam(), 2);
+  for (const auto& op : all_state_ops(random)) RandomSchedule(device, *op, random).run();
 }
 
 // A slot that two lanes read, one of which writes it: the other goes on in its own slot from an earlier
