@@ -224,7 +224,9 @@ struct StateRead {
 template <int kVectors, int kBlocks>
 QUIRE_LANE_INLINE void read_columns(const StateRead& read, int32_t vector, int32_t column) {
   F32 sums[kVectors][kBlocks];
+#pragma GCC unroll 4
   for (int i = 0; i < kVectors; ++i)
+#pragma GCC unroll 16
     for (int b = 0; b < kBlocks; ++b) sums[i][b] = splat(0.0f);
   const float* row = read.state + column;
   const float* x = read.vectors + rows_floats(vector, read.vector_stride);
@@ -239,7 +241,9 @@ QUIRE_LANE_INLINE void read_columns(const StateRead& read, int32_t vector, int32
       for (int b = 0; b < kBlocks; ++b) sums[i][b] = fma(factor, elements[b], sums[i][b]);
     }
   }
+#pragma GCC unroll 4
   for (int i = 0; i < kVectors; ++i)
+#pragma GCC unroll 16
     for (int b = 0; b < kBlocks; ++b)
       store(read.products + rows_floats(vector + i, kValueChunk) + column + 16 * b, sums[i][b]);
 }
@@ -279,12 +283,15 @@ QUIRE_LANE_INLINE void finish_columns(const HeadsWork& work, int32_t head, const
   for (int32_t i = tile.begin; i < tile.end; ++i) {
     const int32_t row = tile.row + i - tile.begin;
     F32 read[kBlocks], sum[kBlocks];
+#pragma GCC unroll 4
     for (int b = 0; b < kBlocks; ++b) read[b] = sum[b] = splat(0.0f);
     if (tile.state != nullptr) {
       if (kReadsKeys) {
+#pragma GCC unroll 4
         for (int b = 0; b < kBlocks; ++b) read[b] = load(product + 16 * b);
         product += kValueChunk;
       }
+#pragma GCC unroll 4
       for (int b = 0; b < kBlocks; ++b) sum[b] = load(product + 16 * b);
       product += kValueChunk;
     }
@@ -292,12 +299,14 @@ QUIRE_LANE_INLINE void finish_columns(const HeadsWork& work, int32_t head, const
     for (int32_t j = 0; j < i; ++j, other += value_stride) {
       const F32 of_query = splat(space.query_weights[i][j]);
       const F32 of_key = splat(kReadsKeys ? space.key_weights[i][j] : 0.0f);
+#pragma GCC unroll 4
       for (int b = 0; b < kBlocks; ++b) {
         const F32 update = load(other + 16 * b);
         sum[b] = fma(of_query, update, sum[b]);
         if (kReadsKeys) read[b] = fma(of_key, update, read[b]);
       }
     }
+#pragma GCC unroll 4
     for (int b = 0; b < kBlocks; ++b) {
       const int32_t n = lanes_left(work.value_dim, first + 16 * b);
       const F32 value = load_partial(row_of(work.value, row) + column + 16 * b, n);
