@@ -21,13 +21,12 @@ std::string domain_key(const PrefixDomain& domain) {
 
 KvCache::KvCache(const KvCacheOptions& options)
     : pool_(options.pool),
-      offload_tier_(options.offload_tier),
-      listener_(options.listener),
-      room_(options.room),
+      seams_{options.offload_tier, options.listener, options.room},
       names_(static_cast<size_t>(options.pool.num_pages)),
+      states_(options.num_state_slots, options.pool.page_tokens),
       sequences_(static_cast<size_t>(options.max_pages_per_sequence)) {
   Expects(options.windows.size() <= kMaxWindowGroups);
-  Expects(offload_tier_ == nullptr || options.windows.empty());
+  Expects(seams_.offload_tier == nullptr || (options.windows.empty() && states_.is_empty()));
   windows_.reserve(options.windows.size());
   for (const WindowGroup& group : options.windows) windows_.emplace_back(group, options.pool.num_pages);
   found_.reserve(sequences_.max_pages());
@@ -83,12 +82,15 @@ SequenceId KvCache::fork(SequenceId parent_id) {
   for (const PageId page : child.pages) pool_.reference(page);
   for (size_t g = 0; g < windows_.size(); ++g)
     use_range(child, g, {std::min(parent.slots[g].begin, num_pages), num_pages});
+  child.state_slot = parent.state_slot;
+  if (child.state_slot >= 0) states_.use(child.state_slot);
   return child_id;
 }
 
 void KvCache::destroy(SequenceId id) noexcept {
   Sequence& sequence = get(id);
   Expects(!step_.is_open);
+  leave_state(sequence);
   for (size_t g = 0; g < windows_.size(); ++g) use_range(sequence, g, {});
   for (auto page = sequence.pages.rbegin(); page != sequence.pages.rend(); ++page) release_page(*page);
   sequence.pages.clear();
@@ -98,10 +100,18 @@ void KvCache::destroy(SequenceId id) noexcept {
 void KvCache::truncate(SequenceId id, int32_t num_tokens) noexcept {
   Sequence& sequence = get(id);
   Expects(!step_.is_open);
-  if (num_tokens >= sequence.length) return;
-  num_tokens = usable_length(num_tokens, [&](const SlotPool& window, int32_t page_idx) {
+  if (num_tokens < sequence.length) cut(sequence, num_tokens);
+}
+
+// Keeps the first num_tokens tokens, at most its length, or fewer.
+void KvCache::cut(Sequence& sequence, int32_t num_tokens) noexcept {
+  const auto has_slot = [&](const SlotPool& window, int32_t page_idx) {
     return window.has(sequence.pages[static_cast<size_t>(page_idx)]);
-  });
+  };
+  for (int32_t usable = -1; usable != num_tokens;) {
+    usable = usable_length(num_tokens, has_slot);
+    num_tokens = continue_state(sequence, usable);
+  }
   const auto num_pages = static_cast<size_t>(pages_for(num_tokens, pool_.page_tokens()));
   for (size_t g = 0; g < windows_.size(); ++g) {
     const SlotRange used = sequence.slots[g];
@@ -123,11 +133,8 @@ void KvCache::truncate(SequenceId id, int32_t num_tokens) noexcept {
   if (rest != 0 && pool_.writable(sequence.pages.back())) pool_.truncate(sequence.pages.back(), rest);
 }
 
-// Returns the whole cached pages after `tail` that a sequence continuing with `tokens` can share. `tail` is
-// the content of the last of the sequence's num_own_pages own pages. Ends with the last page after which
-// every window has its slots. Valid until the next call.
-gsl::span<const PageId> KvCache::find_pages(ContentId tail, int32_t num_own_pages,
-                                            gsl::span<const TokenId> tokens) const {
+// Fills found_ with the whole cached pages after `tail`.
+void KvCache::find_whole_pages(ContentId tail, gsl::span<const TokenId> tokens) const {
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
   found_.clear();
   for (size_t done = 0; done + page_tokens <= tokens.size(); done += page_tokens) {
@@ -136,6 +143,14 @@ gsl::span<const PageId> KvCache::find_pages(ContentId tail, int32_t num_own_page
     found_.push_back(page);
     tail = pool_.content(page);
   }
+}
+
+// Returns the whole cached pages after `tail` that a sequence continuing with `tokens` can share. `tail` is
+// the content of the last of the sequence's num_own_pages own pages. Ends with the last page after which
+// every window has its slots. Valid until the next call.
+gsl::span<const PageId> KvCache::find_pages(ContentId tail, int32_t num_own_pages,
+                                            gsl::span<const TokenId> tokens) const {
+  find_whole_pages(tail, tokens);
   const int32_t num_pages = num_own_pages + static_cast<int32_t>(found_.size());
   const int32_t standing =
       usable_length(num_pages * pool_.page_tokens(), [&](const SlotPool& window, int32_t page_idx) {
@@ -157,10 +172,18 @@ PagePool::PartialMatch KvCache::find_partial_page(ContentId tail, gsl::span<cons
 void KvCache::match(ContentId tail, gsl::span<const TokenId> tokens, PageDemand& demand) const {
   const int32_t num_own_pages = demand.length / pool_.page_tokens();
   const auto found = find_pages(tail, num_own_pages, tokens.first(tokens.size() - 1));
-  demand.found_pages = static_cast<int32_t>(found.size());
-  for (const PageId page : found) demand.found_unreferenced += pool_.ref_count(page) == 0 ? 1 : 0;
   demand.tail = found.empty() ? tail : pool_.content(found.back());
   const size_t done = found.size() * static_cast<size_t>(pool_.page_tokens());
+  count_found(found, demand);
+  demand.found_tokens =
+      static_cast<int32_t>(done) + find_partial_page(demand.tail, tokens.subspan(done)).num_tokens;
+}
+
+// Fills in the numbers of found pages and slots.
+void KvCache::count_found(gsl::span<const PageId> found, PageDemand& demand) const {
+  const int32_t num_own_pages = demand.length / pool_.page_tokens();
+  demand.found_pages = static_cast<int32_t>(found.size());
+  for (const PageId page : found) demand.found_unreferenced += pool_.ref_count(page) == 0 ? 1 : 0;
   for (size_t g = 0; g < windows_.size() && !found.empty(); ++g) {
     SlotDemand& slots = demand.slots[g];
     const int32_t end = num_own_pages + demand.found_pages;
@@ -170,8 +193,6 @@ void KvCache::match(ContentId tail, gsl::span<const TokenId> tokens, PageDemand&
     slots.end = std::max(slots.end, end);
     slots.num_used = slots.end - first;
   }
-  demand.found_tokens =
-      static_cast<int32_t>(done) + find_partial_page(demand.tail, tokens.subspan(done)).num_tokens;
 }
 
 PageDemand KvCache::standing(SequenceId id) const {
@@ -188,9 +209,15 @@ PageDemand KvCache::demand(SequenceId id, gsl::span<const TokenId> tokens) const
   const Sequence& sequence = get(id);
   PageDemand result = standing(id);
   result.copies_tail = must_copy_tail(sequence);
+  result.copies_state = must_copy_state(sequence);
   result.tail = sequence.reuse ? sequence.tail : ContentId{};
   result.publishes = sequence.publish;
   const auto length = static_cast<size_t>(sequence.length);
+  if (!states_.is_empty()) {
+    result.tail = {};
+    if (length == 0 && sequence.reuse) match_state(sequence.tail, tokens, result);
+    return result;
+  }
   const bool at_page_start = sequence.length % pool_.page_tokens() == 0;
   if (sequence.reuse && sequence.tail.value != 0 && at_page_start && length + 1 < tokens.size()) {
     match(sequence.tail, tokens.subspan(length), result);
@@ -200,6 +227,10 @@ PageDemand KvCache::demand(SequenceId id, gsl::span<const TokenId> tokens) const
 
 PageDemand KvCache::demand(const PrefixDomain& domain, gsl::span<const TokenId> tokens) const {
   PageDemand result;
+  if (!states_.is_empty()) {
+    match_state(find_root(domain), tokens, result);
+    return result;
+  }
   result.tail = find_root(domain);
   if (result.tail.value != 0 && tokens.size() > 1) match(result.tail, tokens, result);
   return result;
@@ -248,16 +279,16 @@ gsl::span<const PageId> KvCache::pinned_window(size_t group, gsl::span<const Pag
 }
 
 bool KvCache::grow() noexcept {
-  if (room_ == nullptr) return false;
+  if (seams_.room == nullptr) return false;
   const int32_t before = pool_.num_pages();
-  pool_.grow(room_->grow(before));
+  pool_.grow(seams_.room->grow(before));
   return pool_.num_pages() > before;
 }
 
 bool KvCache::shrink() noexcept {
-  if (room_ == nullptr) return false;
+  if (seams_.room == nullptr) return false;
   const int32_t before = pool_.num_pages();
-  const int32_t kept = room_->num_pages_without_last_chunk(before);
+  const int32_t kept = seams_.room->num_pages_without_last_chunk(before);
   if (kept == before || pool_.is_used_after(kept)) return false;
   try {
     for (const PageId page : pool_.cached_after(kept)) {
@@ -269,7 +300,7 @@ bool KvCache::shrink() noexcept {
     return false;  // a later call tries again
   }
   pool_.shrink(kept);
-  room_->shrink(before);
+  seams_.room->shrink(before);
   return true;
 }
 
@@ -308,7 +339,7 @@ std::string KvCache::audit() const {
   for (const PageId page : pins_.pages) ++references[static_cast<size_t>(page.value)];
   std::string problem = pool_.audit(references);
   for (size_t g = 0; g < windows_.size() && problem.empty(); ++g) problem = audit_slots(g);
-  return problem;
+  return problem.empty() ? audit_states() : problem;
 }
 
 }  // namespace quire

@@ -6,6 +6,11 @@
 // of the pages in its window, and of the pages that it writes in a step: one contiguous range of its page
 // table for each group. A prefix can be shared up to a page for which all slots of the window before it
 // exist.
+//
+// If layers have a recurrent state, a sequence has a slot of the StatePool, in which its state is kept lazily
+// (docs/adr/0062). It can then be reused only at positions of snapshots: a prefix is shared up to the last
+// position that has a snapshot, all pages and all slots. Sequences that fork share their slot until one of
+// them writes.
 #pragma once
 
 #include <array>
@@ -28,6 +33,7 @@
 #include "core/kv/page_pool.h"
 #include "core/kv/sequence_table.h"
 #include "core/kv/slot_pool.h"
+#include "core/kv/state_pool.h"
 #include "core/step/batch.h"
 #include "core/step/step_plan.h"
 
@@ -46,7 +52,11 @@ struct KvCacheOptions {
   int32_t max_pages_per_sequence = 0;
   int32_t max_sequences = 0;  // that take part in one step
   std::vector<WindowGroup> windows;
-  // Offloads evicted whole pages; null: they are lost. Only for caches without windows. Outlives the cache.
+  // Slots for recurrent states, at least as many as sequences that exist at the same time; 0: there are no
+  // states.
+  int32_t num_state_slots = 0;
+  // Offloads evicted whole pages; null: they are lost. Only for caches without windows and states. Outlives
+  // the cache.
   PageOffloadTier* offload_tier = nullptr;
   PageListener* listener = nullptr;  // may be null; outlives the cache
   // Provides the memory of pages after pool.least_pages; null: the cache cannot grow. Outlives the cache.
@@ -67,7 +77,7 @@ class KvCache {
   // Removes the sequence. Its published pages stay cached; its other pages become free.
   void destroy(SequenceId sequence) noexcept;
   // Keeps the first num_tokens tokens, or fewer: the largest number for which the windows before the new end
-  // still have all their slots.
+  // still have all their slots, and from which the state can continue.
   void truncate(SequenceId sequence, int32_t num_tokens) noexcept;
 
   int32_t length(SequenceId sequence) const { return get(sequence).length; }
@@ -95,6 +105,9 @@ class KvCache {
   // they belong to it and are returned if it is not committed. Returns false if there are too few; those
   // allocated so far are kept.
   bool preallocate_pages(SequenceId sequence, int32_t num_tokens);
+  // Fills in the state slot of a lane in a step that is issued ahead, with start and num_tokens set. Returns
+  // false if the lane needs a copy of its state first.
+  bool plan_state_ahead(PlannedLane& planned) noexcept;
 
   // Pins the whole cached pages of a prefix, as far as a sequence could share them, and returns them. Throws
   // ErrorCode::quota if more than max_pages of them are not pinned yet. Returns an empty list if none is
@@ -120,6 +133,7 @@ class KvCache {
   PagePool& pool() { return pool_; }
   const PagePool& pool() const { return pool_; }
   gsl::span<const SlotPool> windows() const { return windows_; }  // one per group
+  const StatePool& states() const { return states_; }
   int32_t num_sequences() const { return sequences_.size(); }
   uint64_t num_deduplicated() const { return num_deduplicated_; }
 
@@ -141,6 +155,14 @@ class KvCache {
     ContentId old_tail;
     SlotRanges old_slots;
     PlannedLane* lane = nullptr;
+    StateSlot old_state;
+    int32_t found_rest = 0;  // tokens before a found snapshot, after the last whole page
+  };
+  // Snapshot that a prompt can continue from, and its whole pages.
+  struct FoundState {
+    int32_t slot = -1;  // -1: none
+    int32_t position = 0;
+    gsl::span<const PageId> pages;  // valid until the next search
   };
   struct SlotUse {
     size_t group;
@@ -152,11 +174,18 @@ class KvCache {
     std::vector<Change> changes;
     std::vector<Undo> undo;
     std::vector<PageCopy> copies;
+    std::vector<StateCopy> state_copies;
     std::vector<SlotUse> allocated_slots;
     std::vector<SlotUse> released_slots;  // released at the commit
 
     void reserve(size_t num_sequences, size_t num_windows);
     void clear() noexcept;
+  };
+  // See KvCacheOptions.
+  struct Seams {
+    PageOffloadTier* offload_tier;
+    PageListener* listener;
+    PageMemorySource* room;
   };
   // Pinned pages; a page is listed once for each of its pins.
   struct Pins {
@@ -171,8 +200,28 @@ class KvCache {
   void drop_unused_domains();
   gsl::span<const PageId> find_pages(ContentId tail, int32_t num_own_pages,
                                      gsl::span<const TokenId> tokens) const;
+  void find_whole_pages(ContentId tail, gsl::span<const TokenId> tokens) const;
+  bool has_windows(int32_t num_found_pages) const;
   PagePool::PartialMatch find_partial_page(ContentId tail, gsl::span<const TokenId> tokens) const;
   void match(ContentId tail, gsl::span<const TokenId> tokens, PageDemand& demand) const;
+  void count_found(gsl::span<const PageId> found, PageDemand& demand) const;
+
+  FoundState find_state(ContentId root, gsl::span<const TokenId> tokens) const;
+  void match_state(ContentId root, gsl::span<const TokenId> tokens, PageDemand& demand) const;
+  bool must_copy_state(const Sequence& sequence) const;
+  void adopt_state(size_t change_idx);
+  PagePool::PartialMatch find_rest(const Change& change) const;
+  void take_state(size_t change_idx);
+  void return_state(const Change& change) noexcept;
+  bool holds_place(const Sequence& sequence, const SnapshotPlace& place) const;
+  SnapshotPlace place_of(const Sequence& sequence, int32_t position) const;
+  int32_t find_own_snapshot(const Sequence& sequence, int32_t num_tokens) const noexcept;
+  int32_t continue_state(Sequence& sequence, int32_t num_tokens) noexcept;
+  void settle_state(Sequence& sequence) noexcept;
+  void freeze_state(const Change& change) noexcept;
+  void freeze(const Sequence& sequence, int32_t position) noexcept;
+  void leave_state(Sequence& sequence) noexcept;
+  std::string audit_states() const;
   bool must_copy_tail(const Sequence& sequence) const;
   bool has_slots(PageId page) const;
   int32_t usable_length(int32_t num_tokens,
@@ -181,6 +230,7 @@ class KvCache {
     return first_kept_page(length, windows_[group].window(), pool_.page_tokens());
   }
   void use_range(Sequence& sequence, size_t group, SlotRange range) noexcept;
+  void cut(Sequence& sequence, int32_t num_tokens) noexcept;
   void release_page(PageId page) noexcept;
   gsl::span<const PageId> pinned_window(size_t group, gsl::span<const PageId> pages) const;
   std::string audit_slots(size_t group) const;
@@ -201,6 +251,7 @@ class KvCache {
 
   void place(size_t change_idx, size_t page_idx, PageId page);
   void adopt(size_t change_idx);
+  void adopt_pages(size_t change_idx, gsl::span<const PageId> found);
   void extend(size_t change_idx);
   void copy_tail(size_t change_idx);
   void commit() noexcept;
@@ -210,11 +261,10 @@ class KvCache {
   void roll_back() noexcept;
 
   PagePool pool_;
-  PageOffloadTier* const offload_tier_;
-  PageListener* const listener_;
-  PageMemorySource* const room_;
+  const Seams seams_;
   std::vector<PageName> names_;  // names of whole pages, by page
   std::vector<SlotPool> windows_;
+  StatePool states_;
   SequenceTable sequences_;
   std::unordered_map<std::string, PrefixRoot> roots_;
   Pins pins_;
@@ -232,6 +282,7 @@ class Reservation {
   ~Reservation();
 
   gsl::span<const PageCopy> copies() const { return cache_->step_.copies; }
+  gsl::span<const StateCopy> state_copies() const { return cache_->step_.state_copies; }
 
   // Adds the accepted tokens to the sequences and makes whole pages findable.
   void commit() noexcept;

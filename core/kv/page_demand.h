@@ -25,8 +25,9 @@ struct PageDemand {
   int32_t found_pages = 0;         // found whole pages
   int32_t found_unreferenced = 0;  // found pages that currently count as available
   bool copies_tail = false;        // its last page is shared and has to be copied before it is written
-  ContentId tail;          // content of the last whole page before start(); none if it shares no pages
-  bool publishes = false;  // other sequences may share the pages that it computes
+  bool copies_state = false;  // its state is shared or a snapshot, and has to be copied before it is written
+  ContentId tail;             // content of the last whole page before start(); none if it shares no pages
+  bool publishes = false;     // other sequences may share the pages that it computes
   std::array<SlotDemand, kMaxWindowGroups> slots;  // by group
 
   constexpr int32_t start() const { return length + found_tokens; }

@@ -47,19 +47,21 @@ PageId KvCache::allocate_page() {
 // Names a page that can be found from now on, and reports it to the listener.
 void KvCache::name_page(PageId page, const PageName& name) noexcept {
   names_[static_cast<size_t>(page.value)] = name;
-  if (listener_ != nullptr && name.key) listener_->stored(name, PageMedium::device, pool_.tokens(page));
+  if (seams_.listener != nullptr && name.key)
+    seams_.listener->stored(name, PageMedium::device, pool_.tokens(page));
 }
 
 void KvCache::leave(PageId page) noexcept {
   offload_page(page);
   PageName& name = names_[static_cast<size_t>(page.value)];
-  if (listener_ != nullptr && name.key) listener_->removed(name, PageMedium::device);
+  if (seams_.listener != nullptr && name.key) seams_.listener->removed(name, PageMedium::device);
   name = {};
+  states_.forget_after(pool_.content(page));
 }
 
 void KvCache::offload_page(PageId page) noexcept {
   const PageName& name = names_[static_cast<size_t>(page.value)];
-  if (offload_tier_ != nullptr && name.key) offload_tier_->put(name, pool_.tokens(page), page);
+  if (seams_.offload_tier != nullptr && name.key) seams_.offload_tier->put(name, pool_.tokens(page), page);
 }
 
 void KvCache::visit_pages(const PageVisitor& visit) const {
@@ -81,7 +83,7 @@ void KvCache::offload_all(const std::function<bool()>& stops) noexcept {
 // last to first: a page is evicted before the page that it continues.
 int32_t KvCache::reload_prefix(const PrefixDomain& domain, gsl::span<const TokenId> tokens) {
   Expects(!step_.is_open);
-  if (offload_tier_ == nullptr || domain.adapter_generation != 0 || tokens.size() < 2) return 0;
+  if (seams_.offload_tier == nullptr || domain.adapter_generation != 0 || tokens.size() < 2) return 0;
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
   std::vector<PageId> held;
   held.reserve(tokens.size() / page_tokens);
@@ -113,9 +115,9 @@ int32_t KvCache::reload_prefix(const PrefixDomain& domain, gsl::span<const Token
 
 // Returns the loaded page with one reference; value -1 if it cannot be loaded.
 PageId KvCache::reload_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens) {
-  if (pool_.num_available() == 0 || !offload_tier_->has(*name.key)) return PageId{-1};
+  if (pool_.num_available() == 0 || !seams_.offload_tier->has(*name.key)) return PageId{-1};
   const PageId page = allocate_page();
-  if (!offload_tier_->get(name, tokens, page)) {
+  if (!seams_.offload_tier->get(name, tokens, page)) {
     pool_.release(page);
     return PageId{-1};
   }

@@ -14,8 +14,10 @@ Reservation KvCache::reserve(StepPlan& plan) {
   Reservation reservation(*this);  // from here on, an exception rolls back
   for (PlannedLane& lane : plan.lanes) {
     Sequence& sequence = get(*lane.lane->sequence);
+    lane.state_slot = -1;
     step_.changes.push_back(
-        {&sequence, sequence.length, sequence.length, sequence.tail, sequence.slots, &lane});
+        {&sequence, sequence.length, sequence.length, sequence.tail, sequence.slots, &lane, {}});
+    if (sequence.state_slot >= 0) step_.changes.back().old_state = states_.name(sequence.state_slot);
     adopt(step_.changes.size() - 1);
   }
   for (size_t i = 0; i < step_.changes.size(); ++i) extend(i);
@@ -78,6 +80,7 @@ void KvCache::place(size_t change_idx, size_t page_idx, PageId page) {
 // Adds all whole pages that a sequence at a page boundary can share to its table. Always leaves the last
 // token to compute: its row gives the next logits.
 void KvCache::adopt(size_t change_idx) {
+  if (!states_.is_empty()) return adopt_state(change_idx);
   Sequence& sequence = *step_.changes[change_idx].sequence;
   const gsl::span<const TokenId> tokens = step_.changes[change_idx].lane->lane->known();
   if (!sequence.reuse || sequence.tail.value == 0 || sequence.length % pool_.page_tokens() != 0) return;
@@ -85,7 +88,13 @@ void KvCache::adopt(size_t change_idx) {
   const auto first = length / static_cast<size_t>(pool_.page_tokens());
   const auto found = find_pages(sequence.tail, static_cast<int32_t>(first),
                                 tokens.subspan(length, tokens.size() - length - 1));
+  adopt_pages(change_idx, found);
+}
+
+void KvCache::adopt_pages(size_t change_idx, gsl::span<const PageId> found) {
   if (found.empty()) return;
+  Sequence& sequence = *step_.changes[change_idx].sequence;
+  const auto first = static_cast<size_t>(sequence.length / pool_.page_tokens());
   adopt_slots(change_idx, found);
   for (size_t i = 0; i < found.size(); ++i) {
     pool_.reference(found[i]);
@@ -110,11 +119,9 @@ void KvCache::extend(size_t change_idx) {
   }
 
   const auto start = static_cast<size_t>(sequence.length);
-  PagePool::PartialMatch partial;
-  if (sequence.reuse && sequence.tail.value != 0 && start % page_tokens == 0)
-    partial = find_partial_page(sequence.tail, lane.lane->known().subspan(start));
+  const PagePool::PartialMatch partial = find_rest(step_.changes[change_idx]);
   const int32_t found = partial.num_tokens;
-  if (found > 0) touch(partial.page);
+  if (found > 0 && states_.is_empty()) touch(partial.page);
   const SlotCounts source_slots = slots_of(partial.page);
   const auto left = static_cast<int32_t>(tokens.size()) - sequence.length - found;
   const int32_t num_tokens = std::min(left, lane.max_tokens);
@@ -134,6 +141,25 @@ void KvCache::extend(size_t change_idx) {
   lane.num_tokens = num_tokens;
   lane.num_rows = std::min(num_tokens, lane.num_rows);
   lane.num_found_tokens = sequence.length - step_.changes[change_idx].old_length;
+  take_state(change_idx);
+}
+
+// Returns the page whose first tokens the sequence copies, and how many of them.
+PagePool::PartialMatch KvCache::find_rest(const Change& change) const {
+  const Sequence& sequence = *change.sequence;
+  const auto tokens = change.lane->lane->known().subspan(static_cast<size_t>(sequence.length));
+  if (states_.is_empty()) {
+    const bool shares = sequence.reuse && sequence.tail.value != 0;
+    return shares && sequence.length % pool_.page_tokens() == 0 ? find_partial_page(sequence.tail, tokens)
+                                                                : PagePool::PartialMatch();
+  }
+  if (change.found_rest == 0) return {};
+  const auto rest = pool_.find_longest(sequence.tail, tokens.first(static_cast<size_t>(change.found_rest)),
+                                       [this](PageId page) { return has_slots(page); });
+  // adopt_state has marked it as just used, so it is still there unless the plan takes too many pages.
+  if (rest.num_tokens < change.found_rest)
+    throw Error(ErrorCode::capacity, "a page of a found prefix was evicted for this step");
+  return rest;
 }
 
 // Copy-on-write: other sequences share the page that this sequence would write to, so it gets a copy of its
@@ -161,9 +187,14 @@ void KvCache::commit() noexcept {
   for (const Change& change : step_.changes) {
     // If its lane faulted, a page filled by a copy was not accepted and stays unpublished; the sequence is
     // about to be destroyed.
-    if (change.lane->faulted) continue;
+    if (change.lane->faulted) {
+      change.sequence->publish = false;
+      continue;
+    }
     keep(change, change.lane->num_accepted);
     release_slots_before_window(*change.sequence);
+    settle_state(*change.sequence);
+    freeze_state(change);
   }
   step_.clear();
 }
@@ -232,7 +263,9 @@ void KvCache::roll_back() noexcept {
     change.sequence->length = change.old_length;
     change.sequence->tail = change.old_tail;
     change.sequence->slots = change.old_slots;
+    return_state(change);
   }
+  for (const Change& change : step_.changes) settle_state(*change.sequence);
   step_.clear();
 }
 
@@ -240,6 +273,7 @@ void KvCache::roll_back() noexcept {
 void KvCache::OpenStep::reserve(size_t num_sequences, size_t num_windows) {
   changes.reserve(num_sequences);
   copies.reserve(num_sequences * 2);
+  state_copies.reserve(num_sequences);
   undo.reserve(num_sequences * 4);
   allocated_slots.reserve(num_sequences * 4 * num_windows);
   released_slots.reserve(num_sequences * 4 * num_windows);
@@ -249,6 +283,7 @@ void KvCache::OpenStep::clear() noexcept {
   changes.clear();
   undo.clear();
   copies.clear();
+  state_copies.clear();
   allocated_slots.clear();
   released_slots.clear();
   is_open = false;

@@ -40,7 +40,8 @@ struct Sequence {
   ContentId tail;  // last whole page; the root if there is none; none if it does not publish
   int32_t length = 0;
   std::vector<PageId> pages;
-  SlotRanges slots;  // cover its whole window
+  SlotRanges slots;         // cover its whole window
+  int32_t state_slot = -1;  // slot of its recurrent state; -1: none yet
 
   bool is_in_use() const { return generation % 2 == 1; }
 };

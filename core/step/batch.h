@@ -22,6 +22,13 @@ struct PageCopy {
   int32_t table = 0;  // index into Batch::page_table
 };
 
+// Copies all states of one slot to another, before the tokens of the step are processed. Copies are made in
+// order, after those of pages.
+struct StateCopy {
+  int32_t source = 0;
+  int32_t target = 0;
+};
+
 // Samples drawn on the device, so that the logits need not be copied to the host.
 struct DeviceDraws {
   // logit_row is an index of a row of the pass; ascending, each at most once
@@ -35,9 +42,17 @@ struct DeviceDraws {
   }
 };
 
+// Input of a pass for layers with a recurrent state; empty for other models.
+struct BatchStates {
+  std::vector<StateCopy> state_copies;
+  // [S]: the slot of a sequence, and the bank in it that its first token reads (kernels::state_bank).
+  std::vector<int32_t> state_slots;
+  std::vector<int32_t> state_banks;
+};
+
 // T tokens of S sequences, flattened. The tokens of a sequence are adjacent and ordered by position, and are
 // the last of its kv_lengths[s] tokens.
-struct Batch {
+struct Batch : BatchStates {
   std::vector<PageCopy> copies;
   std::vector<TokenId> token_ids;  // [T]
   // [T], or empty if all tokens are known. Index of the draw of the previous pass (in DeviceDraws::rows) that

@@ -32,6 +32,7 @@ struct ExecutorLimits {
   int32_t num_breaks = 0;      // points in a forward pass at which it may be paused or aborted
   // At most kMaxWindowGroups, by ascending window. A batch has a page table for each of them.
   std::vector<WindowGroup> windows = {};
+  int32_t num_state_slots = 0;  // for recurrent states of sequences; 0: no layer has one
   // For caches that grow and shrink: the number of pages that have memory at first, and by how many
   // set_num_pages grows or shrinks. 0: all pages always have memory.
   int32_t least_pages = 0;

@@ -30,8 +30,14 @@ int32_t rows_before(const Batch& batch, size_t token) {
   return static_cast<int32_t>(first - batch.logit_rows.begin());
 }
 
+bool has_same_state(const Batch& batch, size_t sequence, const Batch& issued, size_t held) {
+  if (batch.state_slots.empty()) return true;
+  return batch.state_slots[sequence] == issued.state_slots[held] &&
+         batch.state_banks[sequence] == issued.state_banks[held];
+}
+
 bool is_plain(const Batch& batch) {
-  return batch.copies.empty() && !batch.wants_hidden;
+  return batch.copies.empty() && batch.state_copies.empty() && !batch.wants_hidden;
 }
 
 }  // namespace
@@ -61,6 +67,7 @@ bool IssuedStep::covers(const Batch& batch) {
 bool IssuedStep::is_same(const Batch& batch, size_t sequence, size_t held) const {
   const Stretch asked = tokens_of(batch, sequence), has = tokens_of(batch_, held);
   if (asked.size != has.size || batch.kv_lengths[sequence] != batch_.kv_lengths[held]) return false;
+  if (!has_same_state(batch, sequence, batch_, held)) return false;
   const auto same = [&](const auto& a, const auto& b) {
     return std::equal(a.begin() + static_cast<ptrdiff_t>(asked.begin),
                       a.begin() + static_cast<ptrdiff_t>(asked.begin + asked.size),

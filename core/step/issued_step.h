@@ -29,8 +29,8 @@ class IssuedStep {
   // Fills in the tokens that were unknown with those drawn by the previous pass.
   void settle(gsl::span<const kernels::SampleOutcome> drawn);
   // Returns whether `batch` is the held step, or what remains of it without some of its sequences: the same
-  // tokens at the same positions of the same pages. rows() then returns, for each sequence of `batch`, the
-  // index of its first logit row in the held step.
+  // tokens at the same positions of the same pages and state slots. rows() then returns, for each sequence of
+  // `batch`, the index of its first logit row in the held step.
   bool covers(const Batch& batch);
   gsl::span<const int32_t> rows() const { return rows_; }
 

@@ -28,6 +28,8 @@ struct PlannedLane {
   int32_t num_tokens = 0;         // to compute; 1 or more
   int32_t num_found_tokens = 0;   // found by prefix reuse in this step
   gsl::span<const PageId> pages;  // valid until commit
+  int32_t state_slot = -1;        // -1: no layer has a state
+  int32_t state_bank = 0;         // see Batch::state_banks
 
   // Set when the batch is built:
   int32_t first_token = 0;  // row of the batch

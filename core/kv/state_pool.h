@@ -1,0 +1,112 @@
+// Slots with the states of recurrent layers: who uses them, which lines they hold, and which are snapshots.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gsl/gsl>
+
+#include "core/base/ids.h"
+#include "core/kv/content.h"
+#include "kernels/interface/state_specs.h"
+
+namespace quire {
+
+// Number of the slot of a sequence, and the contents that it had then. A slot that was given away since has
+// another generation.
+struct StateSlot {
+  int32_t slot = -1;  // -1: none
+  uint64_t generation = 0;
+};
+
+// Place of a snapshot in its prefix: the last whole page before it, and the tokens of the next page up to it.
+struct SnapshotPlace {
+  ContentId parent;
+  int32_t position = 0;  // tokens before it
+  gsl::span<const TokenId> tokens;
+};
+
+// A slot is free, used by sequences, a snapshot, or both of the latter. It may be written only by its single
+// user, and only if it is no snapshot: so a published state never changes. A snapshot without users stays
+// until its slot is needed; the least recently used one is dropped first. Allocates all its memory at
+// construction. For one thread at a time.
+class StatePool {
+ public:
+  // `page_tokens` is the size of a page, which bounds the tokens of a SnapshotPlace.
+  StatePool(int32_t num_slots, int32_t page_tokens);
+
+  bool is_empty() const { return slots_.empty(); }
+  int32_t num_slots() const { return static_cast<int32_t>(slots_.size()); }
+  int32_t num_used() const { return num_used_; }
+  int32_t num_snapshots() const;  // used or not
+  uint64_t num_dropped() const { return num_dropped_; }
+
+  // Returns a slot without content and with one user: a free one, else that of the least recently used
+  // snapshot without users. Returns -1 if all slots are used.
+  int32_t take() noexcept;
+  void use(int32_t slot) noexcept;
+  // Removes a user. Without users and snapshot the slot is free.
+  void leave(int32_t slot) noexcept;
+
+  StateSlot name(int32_t slot) const { return {slot, at(slot).generation}; }
+  // Returns whether the slot still has the contents that it had when it was named.
+  bool is_current(const StateSlot& named) const {
+    return named.slot >= 0 && at(named.slot).generation == named.generation;
+  }
+  bool is_used(int32_t slot) const { return at(slot).num_users > 0; }
+  bool has_one_user(int32_t slot) const { return at(slot).num_users == 1; }
+  bool is_snapshot(int32_t slot) const { return at(slot).position >= 0; }
+  bool is_writable(int32_t slot) const { return has_one_user(slot) && !is_snapshot(slot); }
+  const kernels::StateLines& lines(int32_t slot) const { return at(slot).lines; }
+  // Records a step of num_tokens tokens from `position` on. Returns the bank that it reads, as in
+  // BatchView::state_banks. The slot can continue at `position`.
+  int32_t record(int32_t slot, int32_t position, int32_t num_tokens) noexcept;
+  // Withdraws a step that read this bank and may have written the other: only the bank that it read is kept.
+  // Does the same before a step that is issued ahead, and may not run.
+  void abandon(int32_t slot, int32_t bank) noexcept;
+  bool can_continue(int32_t slot, int32_t position) const {
+    return kernels::state_bank(at(slot).lines, position) >= 0;
+  }
+  // Gives the slot `to` the lines of `from`, whose content is copied.
+  void copy_lines(int32_t from, int32_t to) noexcept { at(to).lines = at(from).lines; }
+
+  // Makes a used slot a snapshot, unless there is one of the same place; that one is then marked as just
+  // used.
+  void freeze(int32_t slot, const SnapshotPlace& place) noexcept;
+  // Drops a snapshot.
+  void thaw(int32_t slot) noexcept;
+  // Drops the snapshots directly after a page that is evicted: they cannot be found any more.
+  void forget_after(ContentId parent) noexcept;
+  // Marks a snapshot as just used.
+  void touch(int32_t slot) noexcept { at(slot).used_at = ++clock_; }
+  // Returns the place of a snapshot.
+  SnapshotPlace place(int32_t slot) const;
+
+  // Returns an empty string if the pool is consistent, otherwise the first problem. `users` are the user
+  // counts that the caller expects, by slot.
+  std::string audit(gsl::span<const int32_t> users) const;
+
+ private:
+  struct Slot {
+    int32_t num_users = 0;
+    uint64_t generation = 0;
+    kernels::StateLines lines;
+    int32_t position = -1;  // of the snapshot; -1: it is none
+    ContentId parent;
+    uint64_t used_at = 0;
+  };
+
+  Slot& at(int32_t slot) { return slots_[static_cast<size_t>(slot)]; }
+  const Slot& at(int32_t slot) const { return slots_[static_cast<size_t>(slot)]; }
+  int32_t find(const SnapshotPlace& place) const noexcept;
+
+  int32_t page_tokens_;
+  std::vector<Slot> slots_;
+  std::vector<TokenId> tokens_;  // [num_slots, page_tokens] of snapshots
+  int32_t num_used_ = 0;
+  uint64_t clock_ = 0;
+  uint64_t num_dropped_ = 0;
+};
+
+}  // namespace quire
