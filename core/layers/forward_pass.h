@@ -6,6 +6,7 @@
 #include "core/step/step_breaks.h"
 #include "core/tensor/device.h"
 #include "kernels/interface/op_params.h"
+#include "kernels/interface/state_params.h"
 
 namespace quire {
 
@@ -15,11 +16,12 @@ struct RopeTables {
   float* sin = nullptr;
 };
 
-// Pages of one layer of the KV cache.
+// Pages and recurrent states of one layer.
 struct LayerCache {
   kernels::KvShape shape;
   kernels::KvLayer pages;
-  int32_t table = 0;  // index of the layer's page table in the batch
+  int32_t table = 0;           // index of the layer's page table in the batch
+  kernels::StateStore states;  // all slots of the layer; without memory: it has no state
 };
 
 // Borrowed for the duration of one forward pass. All arrays are in device memory.

@@ -13,7 +13,9 @@ Needs::Needs(const ModelSpec& model) : model_(model) {
 }
 
 void Needs::cache(const LayerCacheSize& size) {
+  const uint64_t state_bytes = shape_.caches.back().state_bytes;
   shape_.caches.back() = size;
+  shape_.caches.back().state_bytes = state_bytes;
   if (size.source_layer < 0) return;
   int32_t& seen = shape_.caches[static_cast<size_t>(size.source_layer)].window;
   seen = seen == 0 || size.window == 0 ? 0 : std::max(seen, size.window);

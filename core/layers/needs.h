@@ -17,6 +17,7 @@ struct LayerCacheSize {
   int32_t index_dim = 0;
   int32_t source_layer = -1;  // layer whose pages it reads; -1: it has its own pages
   int32_t window = 0;         // largest window of the layers that read these pages, in tokens; 0: unlimited
+  uint64_t state_bytes = 0;   // of one sequence's recurrent state; a multiple of 64
 
   bool operator==(const LayerCacheSize&) const = default;
 };
@@ -65,6 +66,8 @@ class Needs {
   // Sets the cache of the current layer. If it reads the pages of another layer, that layer's window is
   // widened as needed.
   void cache(const LayerCacheSize& size);
+  // Adds `bytes` to the recurrent state of the current layer.
+  void state(uint64_t bytes) { shape_.caches.back().state_bytes += bytes; }
 
   // Requires a scratch buffer of `columns` f32 per token.
   void scratch(kernels::Scratch kind, int32_t columns);

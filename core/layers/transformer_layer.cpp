@@ -74,11 +74,14 @@ void each_matrix(const TransformerLayer& layer, Visit visit) {
 void build(const LayerSpec& spec, int32_t layer_idx, LayerBuilder& builder, TransformerLayer& layer) {
   layer.parallel = spec.parallel;
   layer.shares_norm = spec.shares_norm;
-  build(spec.attention_norm, builder, layer.mixer_norm);
+  // The norm before a part that is not there has no weights in the files.
+  layer.mixer_norm.columns = spec.attention_norm.columns;
+  if (!std::holds_alternative<EmptyPart>(spec.mixer)) build(spec.attention_norm, builder, layer.mixer_norm);
   build(spec.attention_post_norm, builder, layer.mixer_post_norm);
   build(spec.mixer, builder, layer.mixer);
   layer.feed_forward_norm.columns = spec.feed_forward_norm.columns;
-  if (!spec.shares_norm) build(spec.feed_forward_norm, builder, layer.feed_forward_norm);
+  if (!spec.shares_norm && !std::holds_alternative<EmptyPart>(spec.feed_forward))
+    build(spec.feed_forward_norm, builder, layer.feed_forward_norm);
   build(spec.feed_forward_post_norm, builder, layer.feed_forward_post_norm);
   build(spec.feed_forward, builder, layer.feed_forward);
   if (spec.streams) build(*spec.streams, builder, layer.streams.emplace());

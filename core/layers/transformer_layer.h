@@ -6,19 +6,22 @@
 #include <variant>
 
 #include "core/layers/attention.h"
+#include "core/layers/delta_rule.h"
 #include "core/layers/empty.h"
 #include "core/layers/laurel.h"
 #include "core/layers/layer_input.h"
+#include "core/layers/lightning.h"
+#include "core/layers/mamba1.h"
+#include "core/layers/mamba2.h"
 #include "core/layers/mlp_and_experts.h"
+#include "core/layers/short_conv.h"
 #include "core/layers/streams.h"
-#include "core/layers/unbuilt_mixers.h"
 
 namespace quire {
 
 // Layers of MixerSpec and FeedForwardSpec, in the order of their alternatives.
-using Mixer = std::variant<AttentionLayer, EmptyLayer, UnbuiltLayer<DeltaPart>, UnbuiltLayer<Mamba2Part>,
-                           UnbuiltLayer<Mamba1Part>, UnbuiltLayer<LightningPart>, UnbuiltLayer<ShortConvPart>,
-                           UnbuiltLayer<AttentionAndMambaPart>>;
+using Mixer = std::variant<AttentionLayer, EmptyLayer, DeltaLayer, Mamba2Layer, Mamba1Layer, LightningLayer,
+                           ShortConvLayer, AttentionAndMambaLayer>;
 using FeedForward = std::variant<MlpLayer, ExpertsLayer, MlpAndExpertsLayer, EmptyLayer>;
 
 struct TransformerLayer {

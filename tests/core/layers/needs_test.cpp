@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/error.h"
 #include "tests/core/layers/part_fixture.h"
 
 namespace quire::testing {
@@ -19,9 +20,35 @@ TEST(Needs, EachLayerHasOneCache) {
   for (const PartCase& part : part_cases()) {
     const TransformerShape shape = shape_of(part.model);
     ASSERT_EQ(shape.caches.size(), part.model.layers.size()) << part.name;
-    const bool has_pages = std::holds_alternative<AttentionPart>(part.model.layers.front().mixer);
+    const bool has_pages = part.model.layers.front().find_attention() != nullptr;
     EXPECT_EQ(shape.caches.front().num_kv_heads, has_pages ? part.model.kvs.front().num_heads : 0)
         << part.name;
+  }
+}
+
+TEST(Needs, MixersWithAStateHaveBytesForIt) {
+  for (const PartCase& part : part_cases()) {
+    const MixerSpec& mixer = part.model.layers.front().mixer;
+    const bool has_state =
+        !std::holds_alternative<AttentionPart>(mixer) && !std::holds_alternative<EmptyPart>(mixer);
+    const uint64_t bytes = shape_of(part.model).caches.front().state_bytes;
+    EXPECT_EQ(bytes > 0, has_state) << part.name;
+    EXPECT_EQ(bytes % 64, 0U) << part.name;
+  }
+}
+
+TEST(Needs, SizesThatNoKernelHasAreRefused) {
+  for (const PartCase& part : part_cases()) {
+    ModelSpec model = part.model;
+    auto* const rule = std::get_if<DeltaPart>(&model.layers.front().mixer);
+    if (rule == nullptr) continue;
+    rule->key_dim = kernels::kMaxStateKey + 1;
+    try {
+      shape_of(model);
+      ADD_FAILURE() << part.name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    }
   }
 }
 

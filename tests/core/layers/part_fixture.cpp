@@ -225,6 +225,103 @@ ModelSpec model_of_one_part(MixerSpec mixer, FeedForwardSpec feed_forward) {
   return model;
 }
 
+ConvPart convolution(int32_t channels) {
+  ConvPart part;
+  part.channels = channels;
+  part.num_taps = 4;
+  part.weights = {{"conv", channels * part.num_taps}};
+  return part;
+}
+
+// Returns GDN: two value heads for each key head, and gates beside q, k and v.
+DeltaPart delta_rule() {
+  DeltaPart part;
+  part.num_key_heads = 2;
+  part.num_value_heads = kHeads;
+  part.key_dim = part.value_dim = kHeadDim;
+  part.query_scale = 0.25f;
+  const int32_t keys = key_columns(part), values = value_columns(part);
+  part.in = {matrix("qkv", kHidden, 2 * keys + values), matrix("z", kHidden, values)};
+  part.rates = {matrix("b", kHidden, kHeads), matrix("a", kHidden, kHeads)};
+  part.conv = convolution(2 * keys + values);
+  part.a_log = {"a_log", kHeads};
+  part.dt_bias = {"dt_bias", kHeads};
+  part.norm = norm("norm", kHeadDim);
+  part.out = matrix("out", values, kHidden);
+  return part;
+}
+
+// Returns KDA: decays for each channel, which come by two matrices, as the gates do.
+DeltaPart channel_delta_rule() {
+  DeltaPart part = delta_rule();
+  part.num_key_heads = kHeads;
+  part.decays_by_channel = true;
+  part.gate_form = kernels::StateGate::sigmoid;
+  const int32_t columns = key_columns(part);
+  part.in = {matrix("q", kHidden, columns), matrix("k", kHidden, columns), matrix("v", kHidden, columns)};
+  part.rates = {matrix("b", kHidden, kHeads)};
+  part.decay_path = LowRankPart{matrix("f_a", kHidden, 16), matrix("f_b", 16, columns)};
+  part.gate_path = LowRankPart{matrix("g_a", kHidden, 16), matrix("g_b", 16, columns)};
+  part.conv = convolution(3 * columns);
+  part.dt_bias = {"dt_bias", columns};
+  part.out = matrix("out", columns, kHidden);
+  return part;
+}
+
+Mamba2Part mamba2() {
+  Mamba2Part part;
+  part.num_heads = kHeads;
+  part.head_dim = kHeadDim;
+  part.num_groups = 2;
+  part.state_dim = 8;
+  part.in = {matrix("in", kHidden, inner_columns(part) + conv_columns(part) + kHeads)};
+  part.conv = convolution(conv_columns(part));
+  part.conv.bias = {"conv.bias", conv_columns(part)};
+  part.a_log = part.dt_bias = part.skip = {"heads", kHeads};
+  part.gated_norm = norm("norm", inner_columns(part) / part.num_groups);
+  part.gated_norm->weight.count = inner_columns(part);
+  part.out = matrix("out", inner_columns(part), kHidden);
+  return part;
+}
+
+Mamba1Part mamba1() {
+  Mamba1Part part;
+  part.channels = kInner;
+  part.state_dim = 8;
+  part.step_rank = 5;
+  part.in = matrix("in", kHidden, 2 * kInner);
+  part.conv = convolution(kInner);
+  part.select = matrix("x", kInner, part.step_rank + 2 * part.state_dim);
+  part.step_norm = norm("step_norm", part.step_rank);
+  part.b_norm = norm("b_norm", part.state_dim);
+  part.step = matrix("dt", part.step_rank, kInner);
+  part.a_log = {"a_log", kInner * part.state_dim};
+  part.skip = {"skip", kInner};
+  part.out = matrix("out", kInner, kHidden);
+  return part;
+}
+
+LightningPart lightning() {
+  LightningPart part;
+  part.num_heads = kHeads;
+  part.head_dim = kHeadDim;
+  const int32_t columns = kHeads * kHeadDim;
+  part.in = {matrix("qkv", kHidden, 3 * columns), matrix("gate", kHidden, columns)};
+  part.slopes = {0.5f, 0.25f, 0.125f, 0.0625f};
+  part.norm = norm("norm", columns);
+  part.out = matrix("out", columns, kHidden);
+  return part;
+}
+
+ShortConvPart short_conv() {
+  ShortConvPart part;
+  part.in = matrix("in", kHidden, 3 * kHidden);
+  part.conv = convolution(kHidden);
+  part.conv.silu = false;
+  part.out = matrix("out", kHidden, kHidden);
+  return part;
+}
+
 MlpPart ungated_mlp() {
   MlpPart part = mlp("");
   part.gated = false;
@@ -256,6 +353,14 @@ std::vector<PartCase> part_cases() {
       {"gated_heads", model_with_gated_heads(), "norms after a block"},
       {"gates_of_heads_by_sigmoid", model_with_sigmoid_heads(), ""},
       {"normed_residuals", model_with_normed_residuals(), ""},
+      {"delta_rule", model_of(delta_rule(), mlp("")), "the gated delta rule"},
+      {"channel_delta_rule", model_of(channel_delta_rule(), mlp("")), "the gated delta rule"},
+      {"mamba2", model_of(mamba2(), mlp("")), "state space layers (Mamba-2)"},
+      {"mamba1", model_of(mamba1(), mlp("")), "selective scans (Mamba), convolutions over tokens"},
+      {"lightning", model_of(lightning(), mlp("")), "lightning attention"},
+      {"short_conv", model_of(short_conv(), mlp("")), "convolutions over tokens"},
+      {"attention_and_mamba", model_of(AttentionAndMambaPart{attention(), mamba2()}, mlp("")),
+       "state space layers (Mamba-2)"},
       {"mixer_alone", model_of_one_part(attention(), EmptyPart()), ""},
       {"feed_forward_alone", model_of_one_part(EmptyPart(), mlp("")), ""},
       {"narrow_experts", model_of(attention(), narrow_experts()), "experts"},

@@ -1,0 +1,125 @@
+#include "core/layers/state_mixer.h"
+
+#include "core/base/error.h"
+#include "core/layers/layer_builder.h"
+#include "core/layers/rows.h"
+
+namespace quire {
+
+using kernels::Scratch;
+
+kernels::ConvolutionTaps ConvLayer::from(int32_t first) const {
+  kernels::ConvolutionTaps out;
+  if (num_taps == 0) return out;
+  out.weight = taps.as<float>() + first;
+  out.tap_stride = channels;
+  if (bias.bytes() > 0) out.bias = bias.as<float>() + first;
+  return out;
+}
+
+// Transposes the taps, which the files have side by side for each channel.
+void build(const ConvPart& part, LayerBuilder& builder, ConvLayer& layer) {
+  layer.channels = part.channels;
+  layer.num_taps = part.num_taps;
+  std::vector<float> stored;
+  for (const VectorPart& weight : part.weights) {
+    const std::vector<float> own = builder.host_vector(weight);
+    stored.insert(stored.end(), own.begin(), own.end());
+  }
+  const auto channels = static_cast<size_t>(part.channels), num_taps = static_cast<size_t>(part.num_taps);
+  Expects(stored.size() == channels * num_taps);
+  std::vector<float> taps(stored.size());
+  for (size_t i = 0; i < stored.size(); ++i) taps[i % num_taps * channels + i / num_taps] = stored[i];
+  layer.taps = builder.floats(taps, part.weights.front().name);
+  layer.bias = builder.vector(part.bias);
+}
+
+void each_weight(const ConvLayer& layer, WeightVisitor& visitor) {
+  visitor.vector(layer.taps);
+  visitor.vector(layer.bias);
+}
+
+void LowRankLayer::forward(const ForwardPass& pass, const void* input, float* target) const {
+  float* const between = pass.workspace.at(Scratch::low_rank);
+  multiply_rows(pass, down, input, between, pass.num_tokens());
+  multiply_rows(pass, up, rounded_rows(pass, between, rank), target, pass.num_tokens());
+}
+
+void build(const LowRankPart& part, LayerBuilder& builder, LowRankLayer& layer) {
+  layer.rank = part.down.outputs();
+  builder.request(layer.down, {part.down});
+  builder.request(layer.up, {part.up});
+}
+
+void needs(const LowRankPart& part, Needs& all) {
+  all.matrix(part.down);
+  all.matrix(part.up);
+  all.scratch(Scratch::low_rank, part.down.outputs());
+  all.scratch(Scratch::rounded, part.down.outputs());
+}
+
+void each_weight(const LowRankLayer& layer, WeightVisitor& visitor) {
+  visitor.matrix(layer.down, 1.0);
+  visitor.matrix(layer.up, 1.0);
+}
+
+void ResultLayer::forward(const ForwardPass& pass, const Block& block) const {
+  const kernels::Workspace& space = pass.workspace;
+  if (!block.post_norm)
+    return multiply_rows_onto(pass, matrix, space.attention, space.hidden, pass.num_tokens(), outputs);
+  float* const given = space.at(Scratch::projected);
+  multiply_rows(pass, matrix, space.attention, given, pass.num_tokens(), outputs);
+  block.add_result(pass, given);
+}
+
+void build(const MatrixPart& part, const ShardColumns& outputs, LayerBuilder& builder, ResultLayer& layer) {
+  layer.outputs = outputs;
+  builder.request(layer.matrix, {part});
+}
+
+void each_weight(const ResultLayer& layer, WeightVisitor& visitor) {
+  visitor.matrix(layer.matrix, 1.0);
+}
+
+int32_t columns_of(const MatrixParts& parts) {
+  int32_t columns = 0;
+  for (const MatrixPart& part : parts) columns += part.outputs();
+  return columns;
+}
+
+void need_rows(const MatrixParts& in, int32_t columns, const MatrixPart& out, const ShardColumns& outputs,
+               Needs& all) {
+  for (const MatrixPart& part : in) all.matrix(part);
+  all.row(columns_of(in));
+  all.scratch(Scratch::query, columns_of(in));
+  Needs::raise(all.shape().columns.attention, columns);
+  all.matrix(out);
+  all.slice(outputs);
+}
+
+void cut_result(MatrixPart& out, ShardColumns& outputs, const ShardCut& shard) {
+  outputs = shard.hidden();
+  keep_own_outputs(out, outputs);
+}
+
+void set_state(const ForwardPass& pass, const LayerCache& cache, size_t offset,
+               kernels::StateOpParams& params) {
+  params.batch = pass.batch;
+  params.store = cache.states;
+  params.store.memory = static_cast<std::byte*>(cache.states.memory) + offset;
+  params.rows_are_f32 = true;
+  params.output = pass.workspace.attention;
+}
+
+void require_state_sizes(std::string_view what, int32_t state_dim, int32_t num_taps) {
+  if (state_dim > kernels::kMaxStateKey) {
+    throw Error(ErrorCode::unsupported, "{}: keys of {} elements are not supported; at most {} are", what,
+                state_dim, kernels::kMaxStateKey);
+  }
+  if (num_taps > kernels::kMaxConvTaps) {
+    throw Error(ErrorCode::unsupported, "{}: a convolution over {} tokens is not supported; at most {} are",
+                what, num_taps, kernels::kMaxConvTaps);
+  }
+}
+
+}  // namespace quire
