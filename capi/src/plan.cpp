@@ -105,7 +105,7 @@ int64_t quire_plan_head_bytes(quire_plan* plan, quire_error** error) {
 }
 
 int64_t quire_plan_kv_bytes(quire_plan* plan, quire_error** error) {
-  return get_bytes(plan, error, [](const MemoryBytes& of) { return of.kv; });
+  return get_bytes(plan, error, [](const MemoryBytes& of) { return of.kv + of.states; });
 }
 
 int64_t quire_plan_workspace_bytes(quire_plan* plan, quire_error** error) {
@@ -160,7 +160,7 @@ int64_t quire_plan_device_head_bytes(quire_plan* plan, int32_t device_idx, quire
 }
 
 int64_t quire_plan_device_kv_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
-  return get_device_bytes(plan, device_idx, error, [](const MemoryBytes& of) { return of.kv; });
+  return get_device_bytes(plan, device_idx, error, [](const MemoryBytes& of) { return of.kv + of.states; });
 }
 
 int64_t quire_plan_device_workspace_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {

@@ -9,6 +9,7 @@ MemoryBytes& MemoryBytes::operator+=(const MemoryBytes& other) {
   layers += other.layers;
   head += other.head;
   kv += other.kv;
+  states += other.states;
   workspace += other.workspace;
   staging += other.staging;
   return *this;
@@ -21,6 +22,7 @@ MemoryBytes plan_stage(const Device& device, const StageSizes& sizes) {
   device.check(device.table().plan_context(device.handle(), &sizes.context, &context), "planning a context");
   MemoryBytes bytes;
   bytes.kv = memory.kv_bytes;
+  bytes.states = memory.state_bytes;
   bytes.workspace = memory.activation_bytes + context.held_bytes;
   bytes.staging = context.pinned_bytes;
   return bytes;
@@ -65,6 +67,14 @@ uint64_t kv_bytes_of(const Transformer& transformer, const Device& device, size_
       [&](const Transformer& of) { return layer_kv_bytes(device.table(), of.shape.caches[layer], pages); });
 }
 
+// Returns the bytes of a layer's recurrent states on all shards.
+uint64_t state_bytes_of(const Transformer& transformer, const Device& device, size_t layer,
+                        const CachePages& pages) {
+  return transformer.sum_over_shards([&](const Transformer& of) {
+    return layer_state_bytes(device.table(), of.shape.caches[layer], pages);
+  });
+}
+
 // Plans a stage of one layer on all shards.
 MemoryBytes plan_place(const Transformer& transformer, const StagePosition& place,
                        const TransformerExecutorOptions& options) {
@@ -89,6 +99,7 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
   plan.placement = placement;
   plan.devices.resize(num_devices);
   plan.cache_groups = cache_groups_of(options.kv);
+  plan.states.num_slots = options.kv.num_state_slots;
   const std::vector<LayerRange> runs = layer_ranges(placement);
   for (size_t i = 0; i < transformer.stages.size(); ++i) {
     const PipelineStage& stage = transformer.stages[i];
@@ -98,8 +109,11 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
       const uint64_t taken = transformer.layer_taken_bytes(i, layer);
       const size_t of_model = static_cast<size_t>(stage.first_layer) + layer;
       const uint64_t pages = kv_bytes_of(transformer, *stage.device, of_model, options.kv);
+      const uint64_t states = state_bytes_of(transformer, *stage.device, of_model, options.kv);
       bytes.layers += taken;
-      plan.layer_bytes.push_back(taken + pages);
+      plan.layer_bytes.push_back(taken + pages + states);
+      plan.states.num_layers += states > 0 ? 1 : 0;
+      plan.states.bytes += states;
       const int32_t table = page_table_of(options.kv, transformer.shape.caches[of_model]);
       CacheGroupPlan& group = plan.cache_groups[static_cast<size_t>(table)];
       group.num_layers += pages > 0 ? 1 : 0;
@@ -124,7 +138,8 @@ DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
   demand.head_bytes = transformer.head_taken_bytes() + (last.workspace - middle.workspace);
   for (size_t i = 0; i < all.layers.size(); ++i) {
     demand.layer_bytes.push_back(transformer.layer_taken_bytes(0, i) +
-                                 kv_bytes_of(transformer, *all.device, i, options.kv));
+                                 kv_bytes_of(transformer, *all.device, i, options.kv) +
+                                 state_bytes_of(transformer, *all.device, i, options.kv));
   }
   return demand;
 }

@@ -18,11 +18,12 @@ struct MemoryBytes {
   uint64_t layers = 0;     // weights
   uint64_t head = 0;       // including the last norm
   uint64_t kv = 0;         // pages
+  uint64_t states = 0;     // slots of recurrent states
   uint64_t workspace = 0;  // activations, logits, scratch memory of the backend
   uint64_t staging = 0;    // host memory for copies; not part of the sums
 
   uint64_t weights() const { return embedding + layers + head; }
-  uint64_t cache() const { return kv + workspace; }
+  uint64_t cache() const { return kv + states + workspace; }
   uint64_t total() const { return weights() + cache(); }
   MemoryBytes& operator+=(const MemoryBytes& other);
 };
@@ -43,11 +44,19 @@ struct CacheGroupPlan {
   uint64_t bytes = 0;      // all pages of these layers, over all devices and shards
 };
 
+// Slots of the layers with a recurrent state.
+struct StateGroupPlan {
+  int32_t num_slots = 0;
+  int32_t num_layers = 0;
+  uint64_t bytes = 0;  // over all devices and shards
+};
+
 struct MemoryPlan {
   Placement placement;
   std::vector<uint64_t> layer_bytes;         // weights and pages of each layer
   std::vector<MemoryBytes> devices;          // in the order of the model's devices
   std::vector<CacheGroupPlan> cache_groups;  // the group without a window first, then by ascending window
+  StateGroupPlan states;
 
   MemoryBytes total() const;
 };

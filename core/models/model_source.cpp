@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/layers/unbuilt_mixers.h"
 #include "core/loader/tensor_names.h"
 #include "core/loader/weight_directory.h"
 #include "core/loader/weight_summary.h"
@@ -172,11 +171,7 @@ class TokenizerFileSource final : public ModelSource {
 }  // namespace
 
 const ModelConfig& ModelSource::config() {
-  if (!config_) {
-    ModelConfig config = read_config();
-    require_built_mixers(config, path());
-    config_ = std::move(config);
-  }
+  if (!config_) config_ = read_config();
   return *config_;
 }
 

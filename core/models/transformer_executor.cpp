@@ -68,6 +68,7 @@ ExecutorLimits limits_of(const Transformer& transformer, const TransformerExecut
   limits.least_pages = options.kv.least_pages;
   limits.chunk_pages = options.chunk_pages;
   limits.windows = options.kv.windows;
+  limits.num_state_slots = options.kv.num_state_slots;
   limits.vocab_size = transformer.shape.vocab_size;
   limits.hidden_size = transformer.shape.hidden_size;
   if (draws_on_device(transformer)) limits.max_draw_edits = options.max_draw_edits;
@@ -92,7 +93,8 @@ void copy_pages(const StageShardState& stage, const Batch& batch) {
   for (const PageCopy& copy : batch.copies) {
     for (size_t layer = 0; layer < stage.memory.caches().size(); ++layer) {
       const LayerCache& cache = stage.memory.caches()[layer];
-      if (!stage.memory.owns_pages(layer) || cache.table != copy.table) continue;
+      if (!stage.memory.owns_pages(layer) || cache.table != copy.table || cache.pages.keys == nullptr)
+        continue;
       kernels::CopyPageParams params;
       params.kv_shape = cache.shape;
       params.kv = cache.pages;
@@ -102,6 +104,11 @@ void copy_pages(const StageShardState& stage, const Batch& batch) {
       stage.context.check(stage.context.table().copy_page(stage.context.handle(), &params), "copying a page");
     }
   }
+}
+
+void copy_states(const StageShardState& stage, const Batch& batch) {
+  for (const StateCopy& copy : batch.state_copies)
+    stage.memory.copy_state(stage.context, copy.source, copy.target);
 }
 
 // Places a batch on the device of a stage. Only the last stage computes logits.
@@ -127,6 +134,10 @@ kernels::BatchView bind(const StageShardState& stage, const Batch& batch, bool i
   host.kv_lengths = batch.kv_lengths.data();
   host.page_table = batch.page_table.data();
   host.logit_rows = batch.logit_rows.data();
+  if (!batch.state_slots.empty()) {
+    host.read_slots = host.write_slots = batch.state_slots.data();
+    host.state_banks = batch.state_banks.data();
+  }
   kernels::BatchView device;
   stage.context.check(stage.context.table().bind_batch(stage.context.handle(), &host, &device),
                       "placing a batch");
@@ -142,7 +153,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       limits_(limits_of(*weights_.current, options)),
       stages_(allocate_stages(*weights_.current, options)),
       num_pages_(limits_.guaranteed_pages()),
-      page_bytes_(limits_.windows.empty() ? count_page_bytes() : 0),
+      page_bytes_(limits_.windows.empty() && limits_.num_state_slots == 0 ? count_page_bytes() : 0),
       transfer_buffer_(crosses_backends(*weights_.current)
                            ? allocate_values(options.max_tokens, limits_.hidden_size, "the residual stream")
                            : HostFloats()),
@@ -196,6 +207,7 @@ void TransformerExecutor::set_num_pages(int32_t num_pages) {
 
 Ticket TransformerExecutor::forward(const Batch& batch) {
   Expects(batch.num_page_tables == 1 + static_cast<int32_t>(limits_.windows.size()));
+  Expects(limits_.num_state_slots == 0 || batch.state_slots.size() == batch.kv_lengths.size());
   for (size_t i = 0; i < stages_.size(); ++i) run_stage(i, batch);
   if (batch.wants_hidden) norm_all_rows(batch.num_tokens());
   last_ = Ticket{last_.value + 1};
@@ -217,6 +229,7 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   const DeviceContext& context = stage.context;
   const bool is_first = rank == 0;
   copy_pages(stage, batch);
+  copy_states(stage, batch);
   const kernels::BatchView view = bind(stage, batch, weights_.current->is_last(stage_idx));
   if (stage_idx > 0 && is_first) hand_over(stages_[stage_idx - 1].first(), stage, batch.num_tokens());
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {

@@ -117,11 +117,28 @@ uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, co
   return total;
 }
 
+namespace {
+
+uint64_t bytes_of_states(const LayerCacheSize& size, const CachePages& kv) {
+  return checked_mul<uint64_t>(size.state_bytes, static_cast<uint64_t>(kv.num_state_slots),
+                               "recurrent states");
+}
+
+}  // namespace
+
+uint64_t layer_state_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv) {
+  const uint64_t bytes = bytes_of_states(size, kv);
+  return bytes == 0 ? 0 : table.taken_bytes(bytes);
+}
+
 TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const TransformerShape& shape,
                                               const CachePages& kv, const StepLimits& limits) {
   TransformerMemoryPlan plan;
-  for (const LayerCacheSize& size : shape.caches)
+  for (const LayerCacheSize& size : shape.caches) {
     plan.kv_bytes = checked_add<uint64_t>(plan.kv_bytes, layer_kv_bytes(table, size, kv), "KV cache");
+    plan.state_bytes =
+        checked_add<uint64_t>(plan.state_bytes, layer_state_bytes(table, size, kv), "recurrent states");
+  }
   plan.activation_bytes = workspace_bytes(shape, limits, table.activation_dtype).taken(table);
   return plan;
 }
@@ -173,6 +190,8 @@ TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, cons
     caches_.push_back(size.source_layer < 0
                           ? take_pages(device, size, kv)
                           : caches_[static_cast<size_t>(size.source_layer - shape.first_layer)]);
+    caches_.back().states = {take<void>(device, bytes_of_states(size, kv), "recurrent states"),
+                             size_t{size.state_bytes}};
   }
   set_num_pages(kv.least_pages);
 }
@@ -189,6 +208,18 @@ void TransformerMemory::set_num_pages(int32_t num_pages) {
   }
   for (GrowingPages& of : growing_) of.buffer.shrink(bytes_of(of, num_pages));
   num_pages_ = num_pages;
+}
+
+void TransformerMemory::copy_state(const DeviceContext& context, int32_t source, int32_t target) const {
+  for (const LayerCache& cache : caches_) {
+    if (cache.states.memory == nullptr) continue;
+    auto* const first = static_cast<std::byte*>(cache.states.memory);
+    kernels::CopyStateParams params;
+    params.bytes = cache.states.slot_stride;
+    params.source = first + static_cast<size_t>(source) * params.bytes;
+    params.target = first + static_cast<size_t>(target) * params.bytes;
+    context.check(context.table().copy_state(context.handle(), &params), "copying a state");
+  }
 }
 
 std::vector<PagePiece> TransformerMemory::pieces_of(PageId page) const {

@@ -18,6 +18,7 @@ namespace quire {
 // heads come from the layer.
 struct CachePages : kernels::KvShape {
   std::vector<WindowGroup> windows;  // by ascending window
+  int32_t num_state_slots = 0;       // for recurrent states; 0: no layer has one
   // Number of pages that have memory at first, if the others get theirs later; 0: all of num_pages.
   int32_t least_pages = 0;
 };
@@ -34,8 +35,9 @@ struct StepLimits {
 // Bytes of each kind, computed from the sizes before anything is allocated.
 struct TransformerMemoryPlan {
   uint64_t kv_bytes = 0;
+  uint64_t state_bytes = 0;
   uint64_t activation_bytes = 0;
-  uint64_t total_bytes() const { return kv_bytes + activation_bytes; }
+  uint64_t total_bytes() const { return kv_bytes + state_bytes + activation_bytes; }
 };
 
 TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const TransformerShape& shape,
@@ -43,6 +45,9 @@ TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const Tr
 
 // Returns the bytes of a layer's pages that have memory at first; 0 if the layer reads another layer's pages.
 uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv);
+
+// Returns the bytes of all slots of a layer's recurrent state; 0 if it has none.
+uint64_t layer_state_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv);
 
 // Part of one page that is in one buffer.
 struct PagePiece {
@@ -59,6 +64,8 @@ class TransformerMemory {
 
   const kernels::Workspace& workspace() const { return workspace_; }
   gsl::span<const LayerCache> caches() const { return caches_; }
+  // Copies the states of all layers from one slot to another, in the order of the context's work.
+  void copy_state(const DeviceContext& context, int32_t source, int32_t target) const;
   // True if the layer has its own pages.
   bool owns_pages(size_t layer) const { return owns_pages_[layer]; }
   gsl::span<const RopeTables> ropes() const { return ropes_; }

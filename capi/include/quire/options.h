@@ -263,7 +263,8 @@ QUIRE_API int32_t quire_cache_options_set_max_batch_size(quire_cache_options* op
  * only the last tokens. They free pages that fall out of the window, so a longer context costs them no
  * memory. 0, the default, means max_batch_size, so that no job waits for a window. A lower number makes the
  * cache smaller, and jobs wait if it does not suffice. It has no effect on models without sliding windows,
- * or on caches so small that every page may lie in a window.
+ * or on caches so small that every page may lie in a window. In models with recurrent layers it is the
+ * number of sequences that have states; some more run in the slots of snapshots.
  */
 QUIRE_API int32_t quire_cache_options_set_window_sequences(quire_cache_options* options,
                                                            int32_t window_sequences, quire_error** error);

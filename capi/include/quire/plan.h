@@ -54,7 +54,7 @@ QUIRE_API int64_t quire_plan_layer_bytes(quire_plan* plan, quire_error** error);
 /** Returns the bytes of the weights of the head. */
 QUIRE_API int64_t quire_plan_head_bytes(quire_plan* plan, quire_error** error);
 
-/** Returns the bytes of the pages of keys and values. */
+/** Returns the bytes of the pages of keys and values, and of the slots of recurrent states. */
 QUIRE_API int64_t quire_plan_kv_bytes(quire_plan* plan, quire_error** error);
 
 /** Returns the bytes of activations, logits and scratch. */
@@ -92,7 +92,7 @@ QUIRE_API int64_t quire_plan_device_layer_bytes(quire_plan* plan, int32_t device
 /** Returns the bytes of the weights of the head on the device. */
 QUIRE_API int64_t quire_plan_device_head_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
 
-/** Returns the bytes of the pages of keys and values on the device. */
+/** Returns the bytes of the pages of keys and values on the device, and of the slots of recurrent states. */
 QUIRE_API int64_t quire_plan_device_kv_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
 
 /** Returns the bytes of activations, logits and scratch on the device. */

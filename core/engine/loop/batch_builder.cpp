@@ -8,6 +8,9 @@ namespace {
 
 void clear(Batch& batch) {
   batch.copies.clear();
+  batch.state_copies.clear();
+  batch.state_slots.clear();
+  batch.state_banks.clear();
   batch.token_ids.clear();
   batch.drawn_rows.clear();
   batch.positions.clear();
@@ -39,6 +42,9 @@ void append(PlannedLane& lane, Batch& batch) {
   append_tokens(lane, batch);
   batch.sequence_starts.push_back(batch.num_tokens());
   batch.kv_lengths.push_back(lane.end());
+  if (lane.state_slot < 0) return;
+  batch.state_slots.push_back(lane.state_slot);
+  batch.state_banks.push_back(lane.state_bank);
 }
 
 // Appends the table of pages, then a table of slots for each window group: from the first page that the

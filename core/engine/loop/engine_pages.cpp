@@ -16,6 +16,7 @@ KvCacheOptions kv_options(const ExecutorLimits& limits, const EngineOptions& opt
   kv.max_pages_per_sequence = limits.max_pages_per_sequence;
   kv.max_sequences = limits.max_sequences;
   kv.windows = limits.windows;
+  kv.num_state_slots = limits.num_state_slots;
   kv.offload_tier = seams.offload_tier;
   kv.room = seams.room;
   kv.listener = seams.listener;

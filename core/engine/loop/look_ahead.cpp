@@ -38,7 +38,7 @@ bool LookAhead::is_as_issued(size_t first, size_t end) const {
     const Lane& lane = *planned.lane;
     if (lane.sequence != lanes_[i].sequence || lane.num_candidates > 0) return false;
     const PageDemand demand = kv_.demand(*lane.sequence, lane.tokens);
-    if (demand.start() != planned.start || demand.copies_tail ||
+    if (demand.start() != planned.start || demand.copies_tail || demand.copies_state ||
         planned.end() > static_cast<int32_t>(lane.tokens.size()) ||
         demand.held_pages * executor_.limits().page_tokens < planned.end())
       return false;

@@ -85,6 +85,7 @@ uint64_t StepLoop::reclaim(std::string_view device, uint64_t bytes) {
 void StepLoop::step() {
   Reservation reservation = kv().reserve(plan_);  // frees its pages at the end of the scope unless committed
   build_batch(plan_, reservation.copies(), table_shape(context().executor, kv()), batch_);
+  batch_.state_copies.assign(reservation.state_copies().begin(), reservation.state_copies().end());
   batch_.wants_hidden = wants_hidden(plan_);
   const Ticket ticket = ahead_.forward(plan_, batch_);
   token_sampling_.draw(plan_, ticket);

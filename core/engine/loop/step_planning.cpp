@@ -216,7 +216,7 @@ bool goes_on(const JobRecord& job, const PlannedLane& planned) {
 }
 
 bool is_next_token(const LaneView& view) {
-  return view.demand.found_tokens == 0 && !view.demand.copies_tail &&
+  return view.demand.found_tokens == 0 && !view.demand.copies_tail && !view.demand.copies_state &&
          static_cast<int32_t>(view.tokens.size()) == view.demand.length + 1;
 }
 
@@ -258,7 +258,7 @@ bool StepPlanning::add_after(Lane& lane, const LaneView& view, int32_t max_token
   planned.max_tokens = planned.num_tokens = std::min(max_tokens, known - planned.start);
   if (before != nullptr && planned.end() > static_cast<int32_t>(view.tokens.size()))
     planned.drawn_row = before->first_draw;
-  if (!kv_.preallocate_pages(*lane.sequence, planned.end())) return false;
+  if (!kv_.preallocate_pages(*lane.sequence, planned.end()) || !kv_.plan_state_ahead(planned)) return false;
   planned.pages = kv_.pages(*lane.sequence);
   next.lanes.push_back(planned);
   return true;

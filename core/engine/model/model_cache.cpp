@@ -10,6 +10,7 @@
 #include "core/engine/model/resident_model.h"
 #include "core/engine/model/tokenizer_codec.h"
 #include "core/models/stage_sizes.h"
+#include "core/models/state_slots.h"
 #include "core/models/transformer_executor.h"
 #include "core/models/transformer_shape.h"
 #include "core/models/window_groups.h"
@@ -95,6 +96,7 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   out.kv.least_pages = sizes.least_pages;
   if (sizes.least_pages > 0) out.chunk_pages = (sizes.num_pages - sizes.least_pages + kChunks - 1) / kChunks;
   out.kv.windows = window_groups(shape, out, options.window_sequences);
+  out.kv.num_state_slots = num_state_slots(shape, out, options.window_sequences);
   return out;
 }
 

@@ -38,8 +38,8 @@ struct ModelCacheOptions {
   int32_t max_chunk_tokens = 512;  // tokens of one step, 1 to 65536
   // Tokens of one job. Default: the model's limit, or min_tokens or max_tokens if that is smaller.
   int64_t max_seq_len = 0;
-  // Number of sequences that can have full sliding windows at the same time. Default: max_batch_size, so that
-  // no job waits for windows. A smaller value saves memory.
+  // Number of sequences that can have full sliding windows, or recurrent states, at the same time. Default:
+  // max_batch_size, so that no job waits for them. A smaller value saves memory.
   int32_t window_sequences = 0;
   kernels::KvFormat key_format = kernels::KvFormat::f16;
   kernels::KvFormat value_format = kernels::KvFormat::f16;

@@ -10,9 +10,10 @@ namespace quire {
 std::unique_ptr<PrefixStore> PrefixStore::create(const PrefixStoreOptions& options, const Seams& seams) {
   if (!options.is_enabled()) return nullptr;
   if (seams.executor.page_bytes() == 0) {
-    throw Error(ErrorCode::unsupported,
-                "prefix_bytes, prefix_directory: this model has sliding-window layers, whose pages cannot "
-                "be stored; leave both unset")
+    throw Error(
+        ErrorCode::unsupported,
+        "prefix_bytes, prefix_directory: this model has sliding-window layers or recurrent states, which "
+        "cannot be stored; leave both unset")
         .at(options.host_bytes > 0 ? "prefix_bytes" : "prefix_directory");
   }
   return std::unique_ptr<PrefixStore>(new PrefixStore(options, seams));

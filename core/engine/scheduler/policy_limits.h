@@ -17,6 +17,9 @@ inline PolicyLimits policy_limits(const ExecutorLimits& limits, const EngineOpti
   policy.max_running_lanes = std::min({limits.max_sequences, limits.max_logit_rows, limits.max_tokens});
   if (options.max_running_jobs > 0)
     policy.max_running_lanes = std::min(policy.max_running_lanes, options.max_running_jobs);
+  // Every running sequence has a slot for its recurrent state.
+  if (limits.num_state_slots > 0)
+    policy.max_running_lanes = std::min(policy.max_running_lanes, limits.num_state_slots);
   policy.max_logit_rows = limits.max_logit_rows;
   policy.page_tokens = limits.page_tokens;
   for (size_t g = 0; g < limits.windows.size(); ++g) policy.windows[g] = limits.windows[g].window;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "core/base/error.h"
 #include "core/engine/model/backends.h"
+#include "core/models/state_slots.h"
 
 namespace quire::testing {
 namespace {
@@ -35,6 +37,7 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   out.kv.num_pages = options.num_pages;
   out.kv.key_format = out.kv.value_format = options.kv_format;
   if (options.window_pages > 0) out.kv.windows = windows_of(shape, options);
+  out.kv.num_state_slots = num_state_slots(shape, out, 0);
   return out;
 }
 
@@ -109,7 +112,34 @@ std::string refusal_of(const std::string& path) {
 TransformerRunner::TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options)
     : model_(std::move(model)),
       options_(options),
-      executor_(model_->transformer(), executor_options(model_->shape(), options)) {}
+      executor_(model_->transformer(), executor_options(model_->shape(), options)),
+      lines_(static_cast<size_t>(executor_.limits().num_state_slots)) {}
+
+void TransformerRunner::fork(int32_t from, int32_t to, int32_t num_tokens) {
+  const int32_t stride = options_.num_pages / options_.max_sequences;
+  for (int32_t p = 0; p * options_.page_tokens < num_tokens; ++p) {
+    const int32_t count = std::min(options_.page_tokens, num_tokens - p * options_.page_tokens);
+    page_copies_.push_back({PageId{(from + 1) * stride - 1 - p}, PageId{(to + 1) * stride - 1 - p}, count});
+  }
+  if (lines_.empty()) return;
+  state_copies_.push_back({from, to});
+  lines_[static_cast<size_t>(to)] = lines_[static_cast<size_t>(from)];
+}
+
+// The state of a sequence is in the slot with its number.
+void TransformerRunner::append_states(const std::vector<Feed>& feeds, Batch& batch) {
+  batch.copies = std::exchange(page_copies_, {});
+  batch.state_copies = std::exchange(state_copies_, {});
+  if (lines_.empty()) return;
+  for (const Feed& feed : feeds) {
+    kernels::StateLines& lines = lines_[static_cast<size_t>(feed.slot)];
+    const int32_t bank = kernels::state_bank(lines, feed.start);
+    if (bank < 0) throw Error(ErrorCode::internal, "the state of slot {} cannot continue", feed.slot);
+    batch.state_slots.push_back(feed.slot);
+    batch.state_banks.push_back(bank);
+    lines = kernels::lines_after(lines, feed.start, static_cast<int32_t>(feed.tokens.size()), bank);
+  }
+}
 
 std::vector<float> TransformerRunner::step(const std::vector<Feed>& feeds) {
   Batch batch;
@@ -128,6 +158,7 @@ std::vector<float> TransformerRunner::step(const std::vector<Feed>& feeds) {
     batch.kv_lengths.push_back(feed.start + static_cast<int32_t>(feed.tokens.size()));
   }
   append_pages(feeds, batch);
+  append_states(feeds, batch);
   const Ticket ticket = executor_.forward(batch);
   executor_.draw(ticket, {});
   const Drawn drawn = executor_.wait(ticket);

@@ -61,6 +61,13 @@ class TransformerRunner {
 
   // Runs one step and returns the logits of all its tokens, [sum of tokens, vocabulary].
   std::vector<float> step(const std::vector<Feed>& feeds);
+  // Lets sequence `to` have the first num_tokens tokens of `from` from the next step on. Layers with a window
+  // are not copied.
+  void fork(int32_t from, int32_t to, int32_t num_tokens);
+  // Returns whether the state of a sequence can continue at a position.
+  bool can_continue(int32_t slot, int32_t position) const {
+    return lines_.empty() || kernels::state_bank(lines_[static_cast<size_t>(slot)], position) >= 0;
+  }
   // Returns the hidden states after the last norm of the last step's first num_tokens tokens, [num_tokens,
   // hidden].
   std::vector<float> hidden(int32_t num_tokens);
@@ -72,10 +79,14 @@ class TransformerRunner {
 
  private:
   void append_pages(const std::vector<Feed>& feeds, Batch& batch) const;
+  void append_states(const std::vector<Feed>& feeds, Batch& batch);
 
   std::shared_ptr<const Model> model_;
   RunnerOptions options_;
   TransformerExecutor executor_;
+  std::vector<kernels::StateLines> lines_;  // of each sequence; empty: no layer has a state
+  std::vector<PageCopy> page_copies_;       // before the next step
+  std::vector<StateCopy> state_copies_;
 };
 
 // Returns the index of the largest value; the lowest index of equals.
