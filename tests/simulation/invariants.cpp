@@ -264,6 +264,10 @@ void Simulation::poison_empty_slots() {
       if (windows[g].page_of(slot) < 0) engine_->executor->poison_slot(g, slot);
     }
   }
+  const StatePool& states = loop().kv().states();
+  for (int32_t slot = 0; slot < states.num_slots(); ++slot) {
+    if (!states.is_used(slot) && !states.is_snapshot(slot)) engine_->executor->poison_state(slot);
+  }
 }
 
 void Simulation::check_counts() {
@@ -288,6 +292,9 @@ void Simulation::check_counts() {
       violation("I4: slots are used but no job is alive");
     stats_.full_windows += window.num_unused() == 0 ? 1 : 0;
   }
+  const StatePool& states = loop().kv().states();
+  if (idle && states.num_used() != 0) violation("I4: state slots are used but no job is alive");
+  stats_.snapshots += states.num_snapshots() > 0 ? 1 : 0;
 }
 
 // A namespace holds at most the pages of its quota; a shared page counts for each job that uses it.

@@ -25,6 +25,7 @@ void SimulationStats::add(const SimulationStats& more) {
   rewinds += more.rewinds;
   full_quotas += more.full_quotas;
   full_windows += more.full_windows;
+  snapshots += more.snapshots;
   deduplicated += more.deduplicated;
   cached_tokens += more.cached_tokens;
   pages_restored += more.pages_restored;
@@ -75,6 +76,7 @@ void Simulation::choose_setup() {
     limits_.chunk_pages = 1 + int_below(std::min(12U, static_cast<uint32_t>(limits_.num_pages)));
   }
   choose_windows();
+  if (chance(2)) limits_.num_state_slots = 1 + int_below(static_cast<uint32_t>(limits_.max_sequences) + 4);
   limits_.max_tokens = limits_.max_sequences + int_below(40);
   limits_.max_logit_rows = limits_.max_sequences + int_below(10);
   limits_.vocab_size = kWorldVocab;
@@ -99,7 +101,8 @@ void Simulation::choose_setup() {
     options.namespaces.push_back(limited);
   }
   // Chooses from none to memory for twice the pages of the cache.
-  if (limits_.windows.empty() && chance(2)) options.prefixes.host_bytes = below(60'000);
+  if (limits_.windows.empty() && limits_.num_state_slots == 0 && chance(2))
+    options.prefixes.host_bytes = below(60'000);
   if (chance(3)) end_tokens_ = {2};
   for (int32_t i = 0; i < 5; ++i) {
     TokenIds prefix;

@@ -37,6 +37,7 @@ struct SimulationStats {
   uint64_t forks = 0;
   uint64_t rewinds = 0;
   uint64_t full_quotas = 0;   // events after which a namespace held its whole quota of pages
+  uint64_t snapshots = 0;     // events after which there was a snapshot of a state
   uint64_t full_windows = 0;  // events after which all slots of a group were in use
   uint64_t deduplicated = 0;
   uint64_t cached_tokens = 0;

@@ -39,10 +39,10 @@ void print(const SimulationStats& total) {
             << " full quotas, " << total.deduplicated << " pages deduplicated, " << total.cached_tokens
             << " tokens from the cache, " << total.pages_restored << " pages that came back, "
             << total.followed << " steps issued ahead, " << total.in_vain << " in vain, "
-            << total.full_windows << " full windows, " << total.constrained << " constrained jobs, "
-            << total.masked << " draws through a mask, " << total.guided << " jobs of two lanes, "
-            << total.grown << " times grown, " << total.shrunk << " shrunk, " << total.candidates
-            << " candidates, " << total.accepted << " of them accepted\n";
+            << total.full_windows << " full windows, " << total.snapshots << " with snapshots, "
+            << total.constrained << " constrained jobs, " << total.masked << " draws through a mask, "
+            << total.guided << " jobs of two lanes, " << total.grown << " times grown, " << total.shrunk
+            << " shrunk, " << total.candidates << " candidates, " << total.accepted << " of them accepted\n";
 }
 
 // A simulation that never meets the hard cases proves nothing.
@@ -58,6 +58,7 @@ void expect_hard_cases(const SimulationStats& total) {
   EXPECT_GT(total.rewinds, 100U);
   EXPECT_GT(total.full_quotas, 100U);
   EXPECT_GT(total.full_windows, 1000U);
+  EXPECT_GT(total.snapshots, 1000U);
   EXPECT_GT(total.deduplicated, 10U);
   EXPECT_GT(total.cached_tokens, 1000U);
   EXPECT_GT(total.pages_restored, 100U);

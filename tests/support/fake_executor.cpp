@@ -55,6 +55,7 @@ FakeExecutor::FakeExecutor(const ExecutorLimits& limits, int32_t num_shards)
       num_pages_(limits.guaranteed_pages()),
       slots_(make_slots(limits.num_pages, num_shards)),
       marks_(static_cast<size_t>(limits.num_pages), int8_t{-1}),
+      states_(limits.num_state_slots),
       logits_(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.vocab_size)),
       wrong_reads_(static_cast<size_t>(limits.max_logit_rows)) {
   for (const WindowGroup& group : limits.windows)
@@ -97,6 +98,7 @@ void FakeExecutor::check(const Batch& batch) const {
           "sequence_starts");
   require(std::is_sorted(batch.logit_rows.begin(), batch.logit_rows.end()), "logit_rows");
   check_tables(batch);
+  check_states(batch);
   std::set<std::pair<int32_t, int32_t>> written;
   for (int32_t s = 0; s < num_sequences; ++s) {
     const int32_t begin = batch.sequence_starts[static_cast<size_t>(s)];
@@ -116,6 +118,16 @@ void FakeExecutor::check(const Batch& batch) const {
       }
     }
   }
+}
+
+void FakeExecutor::check_states(const Batch& batch) const {
+  const size_t num_states = limits_.num_state_slots > 0 ? batch.kv_lengths.size() : 0;
+  require(batch.state_slots.size() == num_states && batch.state_banks.size() == num_states, "state slots");
+  require(std::set<int32_t>(batch.state_slots.begin(), batch.state_slots.end()).size() == num_states,
+          "two sequences write to one state slot");
+  require(std::all_of(batch.state_slots.begin(), batch.state_slots.end(),
+                      [this](int32_t slot) { return slot >= 0 && slot < limits_.num_state_slots; }),
+          "a state slot that does not exist");
 }
 
 void FakeExecutor::check_tables(const Batch& batch) const {
@@ -156,7 +168,8 @@ Ticket FakeExecutor::forward(const Batch& batch) {
   if (state_ == State::drawn) {
     require(limits_.follows, "a step issued ahead, which this executor does not support");
     check(batch);
-    require(batch.copies.empty() && !batch.wants_hidden, "a step that cannot be issued ahead");
+    require(batch.copies.empty() && batch.state_copies.empty() && !batch.wants_hidden,
+            "a step that cannot be issued ahead");
     ahead_ = batch;
     for (size_t i = 0; i < batch.drawn_rows.size(); ++i) {
       const int32_t row = batch.drawn_rows[i];
@@ -175,7 +188,39 @@ Ticket FakeExecutor::forward(const Batch& batch) {
   return last_ = Ticket{last_.value + 1};
 }
 
+// Copies and computes the states.
+void FakeExecutor::run_states(const Batch& batch) {
+  for (const StateCopy& copy : batch.state_copies) {
+    require(copy.source != copy.target, "a copy of a state");
+    states_.copy(copy.source, copy.target);
+  }
+  token_states_.clear();
+  for (size_t s = 0; s < batch.state_slots.size(); ++s) {
+    const auto begin = static_cast<size_t>(batch.sequence_starts[s]);
+    const auto count = static_cast<size_t>(batch.sequence_starts[s + 1]) - begin;
+    states_.run(batch.state_slots[s], batch.state_banks[s], batch.positions[begin],
+                gsl::span<const TokenId>(batch.token_ids).subspan(begin, count), token_states_);
+  }
+}
+
+// Changes the tokens whose states are not those of the tokens in the pages.
+void FakeExecutor::read_states(const Batch& batch) {
+  std::vector<Slot*> wrong;
+  for (size_t s = 0; s < batch.state_slots.size(); ++s) {
+    uint64_t state = state_of({});
+    for (int32_t position = 0; position < batch.kv_lengths[s]; ++position) {
+      Slot& held = slot(batch, static_cast<int32_t>(s), position);
+      state = next_state(state, held.token);
+      const int32_t token = batch.sequence_starts[s + 1] - (batch.kv_lengths[s] - position);
+      if (token >= batch.sequence_starts[s] && token_states_[static_cast<size_t>(token)] != state)
+        wrong.push_back(&held);
+    }
+  }
+  for (Slot* token : wrong) *token = {token->token ^ 0x10000000, -1};
+}
+
 void FakeExecutor::write(const Batch& batch, size_t shard) {
+  if (shard == 0) run_states(batch);
   for (int32_t t = 0; t < batch.num_tokens(); ++t) {
     const auto i = static_cast<size_t>(t);
     for (int32_t table = 0; table < batch.num_page_tables; ++table) {
@@ -238,6 +283,7 @@ void FakeExecutor::compute(const Batch& batch) {
     if (!runs_ahead_ || !is_ahead_written_) write(batch, shard);
   }
   if (!shallow) read_windows(batch);
+  if (!shallow) read_states(batch);
   num_rows_ = batch.num_logit_rows();
   const auto vocab_size = static_cast<size_t>(limits_.vocab_size);
   for (int32_t row = 0; row < num_rows_; ++row) {
@@ -310,7 +356,7 @@ void FakeExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
 }
 
 uint64_t FakeExecutor::page_bytes() const {
-  if (!limits_.windows.empty()) return 0;
+  if (!limits_.windows.empty() || limits_.num_state_slots > 0) return 0;
   return slots_.size() * static_cast<uint64_t>(limits_.page_tokens) * sizeof(Slot) + 1;
 }
 

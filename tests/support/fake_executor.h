@@ -2,8 +2,9 @@
 // logits of a row are a hash of the sequence as read back through the page table. So a wrong page, a stale
 // page, a wrong copy or a wrong position results in a wrong token. For groups with a window it also reads the
 // window of every computed token through the tables of the group; if the content is wrong, another token is
-// stored. It may have several shards, each with its own pages: they write one after another, and a token is
-// read from the shard chosen by its position.
+// stored. With state slots it keeps a hash of each sequence there, as layers with a recurrent state do, and
+// compares it with the tokens in the pages. It may have several shards, each with its own pages: they write
+// one after another, and a token is read from the shard chosen by its position.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <gsl/gsl>
 
 #include "core/step/executor.h"
+#include "tests/support/state_memory.h"
 
 namespace quire::testing {
 
@@ -74,6 +76,7 @@ class FakeExecutor final : public Executor {
   // Destroys the content of a page.
   void poison(PageId page) { poison(slots_, page.value); }
   void poison_slot(size_t group, int32_t slot) { poison(window_slots_[group], slot); }
+  void poison_state(int32_t slot) { states_.poison(slot); }
 
   // Returns the number of reads that found another position than requested. In a step issued ahead only rows
   // that are drawn from count, because other sequences may have ended since.
@@ -103,6 +106,7 @@ class FakeExecutor final : public Executor {
   void poison(Slots& slots, int32_t page);
   void check(const Batch& batch) const;
   void check_tables(const Batch& batch) const;
+  void check_states(const Batch& batch) const;
   void check_memory(const Batch& batch) const;
   Slots& slots_of(int32_t table) {
     return table == 0 ? slots_ : window_slots_[static_cast<size_t>(table - 1)];
@@ -111,6 +115,8 @@ class FakeExecutor final : public Executor {
   Slot& slot(const Batch& batch, int32_t sequence, int32_t position, int32_t table = 0);
   bool sees_windows(const Batch& batch, size_t token);
   void read_windows(const Batch& batch);
+  void run_states(const Batch& batch);
+  void read_states(const Batch& batch);
   void read_back(const Batch& batch, size_t token);
   void compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out);
   void compute_hidden(const Batch& batch);
@@ -124,7 +130,9 @@ class FakeExecutor final : public Executor {
   int32_t num_pages_;  // that have memory
   Slots slots_;
   std::vector<Slots> window_slots_;  // of each group
-  std::vector<int8_t> marks_;        // of each page
+  StateMemory states_;
+  std::vector<uint64_t> token_states_;  // after each token of the last pass
+  std::vector<int8_t> marks_;           // of each page
   std::vector<float> logits_;
   std::vector<int64_t> wrong_reads_;  // by row: reads that found another position
   int64_t num_wrong_reads_ = 0;
