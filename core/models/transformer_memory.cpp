@@ -190,8 +190,9 @@ TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, cons
     caches_.push_back(size.source_layer < 0
                           ? take_pages(device, size, kv)
                           : caches_[static_cast<size_t>(size.source_layer - shape.first_layer)]);
-    caches_.back().states = {take<void>(device, bytes_of_states(size, kv), "recurrent states"),
-                             size_t{size.state_bytes}};
+    kernels::StateStore& states = caches_.back().states;
+    states.memory = take<void>(device, bytes_of_states(size, kv), "recurrent states");
+    states.slot_stride = size_t{size.state_bytes};
   }
   set_num_pages(kv.least_pages);
 }
