@@ -16,7 +16,12 @@ WeightSource tied_source(const HeadPart& part, const HostTensor& table, const Mo
   source.num_in = part.projection.num_in;
   source.num_out = model.vocab_size;
   source.padded_out = model.vocab_size;
-  source.dense = {table.dtype(), table.data()};
+  if (table.blocks() != kernels::BlockType::none) {
+    source.format = kernels::WeightFormat::blocks;
+    source.blocks = {table.blocks(), table.data()};
+  } else {
+    source.dense = {table.dtype(), table.data()};
+  }
   if (const ColumnOrder& order = part.projection.order; order) {
     source.num_out = gsl::narrow<int32_t>(order->size());
     source.column_order = order->data();

@@ -88,8 +88,12 @@ PreparedWeight LayerBuilder::table(const std::string& key, int32_t rows, int32_t
 PreparedWeight LayerBuilder::prepare_table(const HostTensor& stored, const std::string& name) const {
   const std::string what = "preparing " + name;
   const UnreadTensor* const unread = stored.unread();
-  const TableSource source = {stored.dtype(), gsl::narrow<int32_t>(stored.shape()[0]),
-                              gsl::narrow<int32_t>(stored.shape()[1]), stored.data(), bytes_of(unread)};
+  const TableSource source = {stored.dtype(),
+                              gsl::narrow<int32_t>(stored.shape()[0]),
+                              gsl::narrow<int32_t>(stored.shape()[1]),
+                              stored.data(),
+                              bytes_of(unread),
+                              stored.blocks()};
   if (mode_ == BuildMode::plan) return PreparedWeight::planned_table(*device_, source, what);
   PreparedWeight table;
   while_device_reads({&unread, 1}, [&] { table = PreparedWeight::table(device_, source, what); });

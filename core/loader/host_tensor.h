@@ -74,6 +74,9 @@ class HostTensor {
                             UnreadTensor::Read read);
 
   DType dtype() const { return dtype_; }
+  // Type of the blocks whose bytes these are, or none.
+  kernels::BlockType blocks() const { return blocks_; }
+  void set_blocks(kernels::BlockType blocks) { blocks_ = blocks; }
   const std::vector<int64_t>& shape() const { return shape_; }
   size_t size_bytes() const { return size_bytes_; }
   bool empty() const { return size_bytes_ == 0; }
@@ -99,6 +102,7 @@ class HostTensor {
 
  private:
   DType dtype_ = DType::f32;
+  kernels::BlockType blocks_ = kernels::BlockType::none;
   std::vector<int64_t> shape_;
   size_t size_bytes_ = 0;
   std::unique_ptr<std::byte[], kernels::HostMemoryDeleter> data_;

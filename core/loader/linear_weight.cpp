@@ -13,7 +13,7 @@ constexpr bool kStandsFor =
     std::is_same_v<std::variant_alternative_t<static_cast<size_t>(format), decltype(LinearWeight::matrix)>,
                    Matrix>;
 static_assert(kStandsFor<WeightFormat::dense, DenseMatrix> && kStandsFor<WeightFormat::exl2, Exl2Matrix> &&
-              kStandsFor<WeightFormat::coded, CodedMatrix>);
+              kStandsFor<WeightFormat::coded, CodedMatrix> && kStandsFor<WeightFormat::blocks, BlockMatrix>);
 
 template <typename T>
 const T* data_or_null(const std::vector<T>& values) {
@@ -59,6 +59,10 @@ void describe_matrix(const CodedMatrix& matrix, WeightSource& source) {
   coded.num_groups = matrix.num_groups;
 }
 
+void describe_matrix(const BlockMatrix& matrix, WeightSource& source) {
+  source.blocks = {matrix.type, matrix.rows.data()};
+}
+
 const HostTensor& elements_of(const DenseMatrix& matrix) {
   return matrix.weight;
 }
@@ -69,6 +73,10 @@ const HostTensor& elements_of(const CodedMatrix& matrix) {
   return matrix.codes;
 }
 
+const HostTensor& elements_of(const BlockMatrix& matrix) {
+  return matrix.rows;
+}
+
 uint64_t matrix_bytes(const DenseMatrix& matrix) {
   return matrix.weight.size_bytes() + matrix.scales.size() * sizeof(float);
 }
@@ -77,6 +85,10 @@ uint64_t matrix_bytes(const Exl2Matrix& matrix) {
 }
 uint64_t matrix_bytes(const CodedMatrix& matrix) {
   return matrix.codes.size_bytes() + matrix.zeros.words.size() * sizeof(uint32_t) + matrix.scales.size();
+}
+
+uint64_t matrix_bytes(const BlockMatrix& matrix) {
+  return matrix.rows.size_bytes();
 }
 
 }  // namespace

@@ -47,13 +47,19 @@ struct CodedMatrix {
   int32_t num_groups = 0;
 };
 
+// Rows of blocks. See kernels::BlockSource.
+struct BlockMatrix {
+  HostTensor rows;  // the bytes of [num_out] rows, u8
+  kernels::BlockType type = kernels::BlockType::none;
+};
+
 // Owns everything that its source() points to. Move-only; a move does not change the addresses of its
 // buffers.
 struct LinearWeight {
   int32_t num_in = 0;
   int32_t num_out = 0;
   int32_t padded_out = 0;  // columns as stored
-  std::variant<DenseMatrix, Exl2Matrix, CodedMatrix> matrix;
+  std::variant<DenseMatrix, Exl2Matrix, CodedMatrix, BlockMatrix> matrix;
   std::vector<float> bias;            // in stored column order, at least [num_out], or empty
   std::vector<int32_t> row_order;     // stored row k is input feature row_order[k]; empty: the same
   std::vector<int32_t> column_order;  // output j is stored column column_order[j]; empty: the same

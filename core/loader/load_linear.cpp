@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/base/error.h"
+#include "core/loader/block_tensors.h"
 #include "core/loader/coded_tensors.h"
 #include "core/loader/dense_tensors.h"
 #include "core/loader/weight_formats.h"
@@ -83,8 +84,9 @@ const FormatRow& format_of(const WeightDirectory& directory, const LinearRequest
   const FormatRow* format = find_format(LayerTensors(directory, request.key));
   if (format != nullptr) return *format;
   if (request.part.num_experts > 0 && directory.has(request.key)) {
-    const bool is_fp8 = directory.at(request.key).tensor->type->dtype == DType::f8_e4m3;
-    return *find_format_named(is_fp8 ? "fp8" : "dense");
+    const StoredType& type = *directory.at(request.key).tensor->type;
+    if (type.has_blocks()) return *find_format_named("gguf");
+    return *find_format_named(type.dtype == DType::f8_e4m3 ? "fp8" : "dense");
   }
   throw Error(ErrorCode::format, "{}: no file holds \"{}\" as {}", directory.path(), printable(request.key),
               names_of_codes());
@@ -98,6 +100,8 @@ bool has_linear(const WeightDirectory& directory, std::string_view key) {
 
 HostTensor load_table(WeightReader& reader, const std::string& name, int32_t rows, int32_t columns,
                       ReadBy by) {
+  const WeightDirectory::Entry& stored = reader.directory().at(name);
+  if (stored.tensor->type->has_blocks()) return load_block_table(reader, stored, rows, columns, by);
   HostTensor table = reader.read_values(name, {rows, columns}, by);
   const DType dtype = table.dtype();
   if (dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32) return table;

@@ -41,7 +41,8 @@ struct LinearRequest {
 // Throws ErrorCode::format if it has tensors of more than one format.
 bool has_linear(const WeightDirectory& directory, std::string_view key);
 
-// Reads an embedding table [rows, columns], F16, BF16 or F32; without data if only the layout is read. Throws
+// Reads an embedding table [rows, columns], F16, BF16, F32 or blocks; without data if only the layout is
+// read. Throws
 // ErrorCode::format or ErrorCode::unsupported naming the file, the tensor and the reason.
 HostTensor load_table(WeightReader& reader, const std::string& name, int32_t rows, int32_t columns,
                       ReadBy by = ReadBy::host);

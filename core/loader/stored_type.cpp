@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include <gsl/gsl>
+
 namespace quire {
 namespace {
 
@@ -16,6 +18,13 @@ constexpr std::array<StoredType, 22> kStoredTypes = {{
     {"F4", 4, std::nullopt},
 }};
 
+constexpr auto kBlockTypes = [] {
+  std::array<StoredType, kernels::kNumBlockTypes> types{};
+  for (size_t i = 1; i < types.size(); ++i)
+    types[i] = {kernels::kBlockShapes[i].name, 0, DType::u8, static_cast<kernels::BlockType>(i)};
+  return types;
+}();
+
 }  // namespace
 
 const StoredType* find_stored_type(std::string_view name) {
@@ -23,6 +32,11 @@ const StoredType* find_stored_type(std::string_view name) {
     if (type.name == name) return &type;
   }
   return nullptr;
+}
+
+const StoredType& stored_type_of(kernels::BlockType blocks) {
+  Expects(blocks != kernels::BlockType::none);
+  return kBlockTypes[static_cast<size_t>(blocks)];
 }
 
 }  // namespace quire

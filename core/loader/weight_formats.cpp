@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/loader/awq_tensors.h"
 #include "core/loader/bitnet_tensors.h"
+#include "core/loader/block_tensors.h"
 #include "core/loader/dense_tensors.h"
 #include "core/loader/exl2_tensors.h"
 #include "core/loader/fp4_tensors.h"
@@ -21,7 +22,8 @@ bool always(const LayerTensors&) {
   return true;
 }
 
-constexpr std::array<FormatRow, 10> kFormats = {{
+constexpr std::array<FormatRow, 11> kFormats = {{
+    {"gguf", {".weight"}, has_blocks, load_blocks, describe_dense, nullptr},
     {"exl2",
      {".q_weight", ".q_scale", ".q_scale_max", ".q_groups", ".q_invperm", ".q_perm", ".q_group_map"},
      always,

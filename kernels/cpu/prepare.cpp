@@ -48,6 +48,12 @@ const char* fault_of_coded(const WeightSource& source) {
   return nullptr;
 }
 
+const char* fault_of_blocks(const WeightSource& source) {
+  if (source.blocks.type == BlockType::none) return "blocks need a type";
+  if (source.num_in % block_shape(source.blocks.type).weights != 0) return "rows are not whole blocks";
+  return source.row_order == nullptr ? nullptr : "blocks cannot have a row order";
+}
+
 const char* fault_of_dense(const WeightSource& source) {
   const DenseSource& dense = source.dense;
   if (dense.dtype == DType::f16 || dense.dtype == DType::bf16 || dense.dtype == DType::f32) return nullptr;
@@ -74,6 +80,10 @@ const char* fault_of(const WeightSource& source) {
     return "the stored columns do not fit the matrix";
   if (source.format == WeightFormat::dense) return fault_of_dense(source);
   if (source.format == WeightFormat::coded) return fault_of_coded(source);
+  if (source.format == WeightFormat::blocks) {
+    const char* fault = fault_of_blocks(source);
+    return fault != nullptr ? fault : "there are no products with blocks yet";
+  }
   return source.padded_out % 8 == 0 ? fault_of_exl2(source) : "the stored columns do not fit the matrix";
 }
 
@@ -199,6 +209,7 @@ namespace {
 
 const char* fault_of_table(const TableSource& table) {
   const bool known = table.dtype == DType::f16 || table.dtype == DType::bf16 || table.dtype == DType::f32;
+  if (table.blocks != BlockType::none) return "there are no tables of blocks yet";
   const bool is_sound = table.rows > 0 && table.columns > 0 && known;
   return is_sound ? nullptr : "an embedding table needs rows and columns of f16, bf16 or f32";
 }

@@ -11,6 +11,8 @@ size_t stored_bytes(const WeightSource& source) {
       return static_cast<size_t>(source.exl2.packed_rows) * columns * sizeof(uint32_t);
     case WeightFormat::coded:
       return (rows * static_cast<size_t>(source.coded.bits) + 31) / 32 * columns * sizeof(uint32_t);
+    case WeightFormat::blocks:
+      return columns * block_row_bytes(source.blocks.type, source.num_in);
   }
   return 0;
 }
@@ -28,6 +30,7 @@ Status SourceInMemory::open(const WeightSource& source) {
   source_.dense.data = memory_.get();
   source_.exl2.q_weight = static_cast<const uint32_t*>(memory_.get());
   source_.coded.codes = static_cast<const uint32_t*>(memory_.get());
+  source_.blocks.data = memory_.get();
   return Status::ok;
 }
 

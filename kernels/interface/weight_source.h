@@ -7,16 +7,17 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/interface/block_types.h"
 #include "kernels/interface/types.h"
 
 namespace quire::kernels {
 
-enum class WeightFormat : uint8_t { dense, exl2, coded };
+enum class WeightFormat : uint8_t { dense, exl2, coded, blocks };
 
 // Format in which a product reads its activations. `full`: with the full precision of the backend. `i8`: as
-// 8-bit integers with a scale for each 128 of a row: x = code * amax / 127; in products with exl2 and coded
-// matrices. `f8`: as E4M3, x = code * amax / 448 for each 128 of a row; in products with f8_e4m3 matrices
-// whose scales are shared by all rows or by multiples of 128. Only on backends that support it
+// 8-bit integers with a scale for each 128 of a row: x = code * amax / 127; in products with exl2, coded and
+// blocks matrices. `f8`: as E4M3, x = code * amax / 448 for each 128 of a row; in products with f8_e4m3
+// matrices whose scales are shared by all rows or by multiples of 128. Only on backends that support it
 // (kMechanismByteActivations, kMechanismFloat8Activations). The result of a row never depends on other rows.
 enum class ActivationDtype : uint8_t { full, i8, f8 };
 
@@ -105,10 +106,17 @@ struct CodedSource {
   }
 };
 
+// Rows of blocks as in a GGUF file: nn.Linear.weight [N, K], K contiguous and whole blocks, with
+// WeightSource::padded_out for N. Scales need not be finite: an output whose scales are not is not a number.
+struct BlockSource {
+  BlockType type = BlockType::none;
+  const void* data = nullptr;  // [padded_out, block_row_bytes(type, K)]
+};
+
 // Source of a weight. Borrowed: everything it points to must exist until the prepare call returns.
 struct WeightSource {
-  // If set, it provides the stored_bytes of dense.data, exl2.q_weight or coded.codes, and that pointer is
-  // nullptr. Codes lie without gaps.
+  // If set, it provides the stored_bytes of dense.data, exl2.q_weight, coded.codes or blocks.data, and that
+  // pointer is nullptr. Codes lie without gaps.
   const UnreadBytes* unread = nullptr;
   WeightFormat format = WeightFormat::dense;
   int32_t num_in = 0;      // K
@@ -117,6 +125,7 @@ struct WeightSource {
   DenseSource dense;
   Exl2Source exl2;
   CodedSource coded;
+  BlockSource blocks;
   // Stored row k is input feature row_order[k]; nullptr: rows are in the order of the features. A permutation
   // of 0..K-1. EXL2 files carry one; for the other formats it is nullptr.
   const int32_t* row_order = nullptr;
@@ -137,11 +146,12 @@ struct MatrixSource {
 
 // Embedding table, [rows, columns] row-major as stored. Borrowed, like WeightSource.
 struct TableSource {
-  DType dtype = DType::f16;  // f16, bf16 or f32
+  DType dtype = DType::f16;  // f16, bf16 or f32; without meaning for blocks
   int32_t rows = 0;
   int32_t columns = 0;
   const void* data = nullptr;
   const UnreadBytes* unread = nullptr;  // instead of data, as in WeightSource
+  BlockType blocks = BlockType::none;   // otherwise rows are blocks of this type
 };
 
 }  // namespace quire::kernels

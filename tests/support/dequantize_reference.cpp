@@ -106,6 +106,18 @@ float coded_value(const WeightSource& source, size_t k, size_t n) {
   return static_cast<float>(stands_for - zero) * scale;
 }
 
+// Returns the weight in the block's decoded form, which golden files prove (block_codes_test.cpp).
+float block_value(const WeightSource& source, size_t k, size_t n) {
+  const kernels::BlockShape& shape = kernels::block_shape(source.blocks.type);
+  const size_t weights = static_cast<size_t>(shape.weights);
+  const size_t block = n * (static_cast<size_t>(source.num_in) / weights) + k / weights;
+  float values[kernels::kMaxBlockWeights];
+  kernels::decode_blocks(
+      source.blocks.type,
+      static_cast<const uint8_t*>(source.blocks.data) + block * static_cast<size_t>(shape.bytes), 1, values);
+  return values[k % weights];
+}
+
 // Returns the weight of stored row k and stored column n, with prescale applied.
 float value(const WeightSource& source, size_t k, size_t n) {
   switch (source.format) {
@@ -115,6 +127,8 @@ float value(const WeightSource& source, size_t k, size_t n) {
       return exl2_value(source, k, n);
     case WeightFormat::coded:
       return coded_value(source, k, n);
+    case WeightFormat::blocks:
+      return block_value(source, k, n) * source.prescale;
   }
   return 0.0f;
 }

@@ -96,6 +96,18 @@ std::string find_coded_defect(const WeightSource& source) {
   return "";
 }
 
+std::string find_block_defect(const WeightSource& source) {
+  const kernels::BlockShape& shape = kernels::block_shape(source.blocks.type);
+  if (source.blocks.type == kernels::BlockType::none) return "no block type";
+  if (source.num_in % shape.weights != 0) return "rows are not whole blocks";
+  if (source.row_order) return "a row order";
+  const auto num_blocks =
+      static_cast<size_t>(source.num_in / shape.weights) * static_cast<size_t>(source.padded_out);
+  return kernels::first_unsound_block(source.blocks.type, source.blocks.data, num_blocks) == num_blocks
+             ? ""
+             : "a scale is not finite";
+}
+
 }  // namespace
 
 std::string find_defect(const WeightSource& source) {
@@ -112,6 +124,8 @@ std::string find_defect(const WeightSource& source) {
       return find_exl2_defect(source);
     case WeightFormat::coded:
       return find_coded_defect(source);
+    case WeightFormat::blocks:
+      return find_block_defect(source);
   }
   return "format";
 }
