@@ -367,13 +367,16 @@ constexpr ScalePlaces kPlaces[kNumBlockTypes] = {
     {0, -1},  {0, -1},   {52, -1}, {64, -1}, {-1, -1}, {-1, -1}, {0, -1},  {0, -1},
 };
 
+// 6 * 2^125 is a float, 6 * 2^126 is not.
+constexpr uint8_t kLargestE8m0 = 127 + 125;
+
 bool is_finite_half(uint16_t half) {
   return (half & 0x7c00U) != 0x7c00U;
 }
 
 bool is_sound(BlockType type, const uint8_t* block) {
   if (type == BlockType::iq1_m) return is_finite_half(iq1_m_scale(block + 48));
-  if (type == BlockType::mxfp4) return block[0] != 0xff;
+  if (type == BlockType::mxfp4) return block[0] <= kLargestE8m0;
   const ScalePlaces places = kPlaces[static_cast<size_t>(type)];
   return (places.first < 0 || is_finite_half(half_at(block + places.first))) &&
          (places.second < 0 || is_finite_half(half_at(block + places.second)));
@@ -423,7 +426,7 @@ void decode_blocks(BlockType type, const void* blocks, size_t count, float* out)
       const BlockGroup group = group_of_block(form, block, first / form.group);
       for (int32_t j = first; j < first + form.group; ++j) {
         const int32_t value = form.values != nullptr ? form.values[block.codes[j]] : block.codes[j];
-        const float scaled = static_cast<float>(value - form.zero) * group.scale * form.factor;
+        const float scaled = static_cast<float>(value - form.zero) * (group.scale * form.factor);
         *out++ = has_min(form.terms) ? scaled - group.min : scaled;
       }
     }

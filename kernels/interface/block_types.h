@@ -1,5 +1,5 @@
 // Block types of GGUF files: some consecutive weights of a row, their codes and their scales in a few bytes.
-// Bit by bit: docs/formats.md.
+// All of them become one form: docs/adr/0067.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +69,8 @@ constexpr size_t block_row_bytes(BlockType type, int32_t columns) {
 // its values bit for bit.
 void decode_blocks(BlockType type, const void* blocks, size_t count, float* out);
 
-// Returns the index of the first block with a scale that is infinite or not a number, or `count`.
+// Returns the index of the first block with a scale that is infinite or not a number, or with which weights
+// would be infinite; otherwise `count`.
 size_t first_unsound_block(BlockType type, const void* blocks, size_t count);
 
 }  // namespace quire::kernels

@@ -106,8 +106,9 @@ struct CodedSource {
   }
 };
 
-// Rows of blocks as in a GGUF file: nn.Linear.weight [N, K], K contiguous and whole blocks, with
-// WeightSource::padded_out for N. Scales need not be finite: an output whose scales are not is not a number.
+// Rows of blocks as in a GGUF file (docs/adr/0067): nn.Linear.weight [N, K], K contiguous and whole blocks,
+// with WeightSource::padded_out for N. Scales need not be finite: an output whose scales are not is not a
+// number.
 struct BlockSource {
   BlockType type = BlockType::none;
   const void* data = nullptr;  // [padded_out, block_row_bytes(type, K)]

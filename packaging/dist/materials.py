@@ -7,7 +7,9 @@ import context as shared
 
 
 def _version_of(part):
-    """Returns the version of a part on this machine, from its Debian package or its program."""
+    """Returns the version of a part: as the list has it, or on this machine of its Debian package or its program."""
+    if "version" in part:
+        return part["version"]
     command = part.get("program") or ["dpkg-query", "-W", "-f", "${Version}", part["debian"]]
     try:
         shown = subprocess.run(command, text=True, capture_output=True, check=True)

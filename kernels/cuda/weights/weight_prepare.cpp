@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/plan/coded_form.h"
@@ -342,9 +343,9 @@ struct WeightLayout {
   }
 };
 
-Status refuse_blocks(Device& device, BlockType type) {
-  return device.fail(Status::unsupported, "the CUDA backend has no kernels for blocks of %s; use the CPU",
-                     block_shape(type).name);
+Status refuse_blocks(BlockType type) {
+  return Device::fail(Status::unsupported, std::string("the CUDA backend has no kernels for blocks of ") +
+                                               block_shape(type).name + "; use the CPU");
 }
 
 Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout) {
@@ -353,7 +354,7 @@ Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout)
   if (num_parts < 1 || num_parts > kMaxParts)
     return device.fail(Status::invalid_argument, "prepare_weights: a matrix has more than three parts");
   for (int32_t p = 0; p < num_parts; ++p)
-    if (parts[p].format == WeightFormat::blocks) return refuse_blocks(device, parts[p].blocks.type);
+    if (parts[p].format == WeightFormat::blocks) return refuse_blocks(parts[p].blocks.type);
   const bool float8 = uses_float8(matrix);
   layout.plans.resize(static_cast<size_t>(num_parts));
   for (size_t p = 0; p < layout.plans.size(); ++p) {
@@ -487,7 +488,7 @@ Status plan_table(Device* device, const TableSource* source, uint64_t* bytes) {
   if (source->rows <= 0 || source->columns <= 0)
     return device->fail(Status::invalid_argument,
                         "prepare_table: the embedding table has no rows or no columns");
-  if (source->blocks != BlockType::none) return refuse_blocks(*device, source->blocks);
+  if (source->blocks != BlockType::none) return refuse_blocks(source->blocks);
   *bytes =
       static_cast<size_t>(source->rows) * static_cast<size_t>(source->columns) * dtype_bytes(source->dtype);
   return Status::ok;
@@ -508,7 +509,7 @@ Status send_table(Device& device, const TableSource& source, uint8_t* memory, si
 
 Status prepare_table(Device* device, const TableSource* source, Weight** weight) {
   *weight = nullptr;
-  if (source->blocks != BlockType::none) return refuse_blocks(*device, source->blocks);
+  if (source->blocks != BlockType::none) return refuse_blocks(source->blocks);
   const DType dtype = source->dtype;
   if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32)
     return device->fail(Status::unsupported,
