@@ -70,7 +70,7 @@ ContextSizes context_sizes(const ContextLimits& limits, int32_t num_threads) {
   sizes.quant_capacity = std::max(rows, kWorstPadding) * columns;
   sizes.quant_codes = sizes.quant_capacity * 2;
   sizes.quant_scales = sizes.quant_capacity / kBlockRows * sizeof(float);
-  sizes.quant_sums = sizes.quant_capacity / kBlockRows * sizeof(int32_t);
+  sizes.quant_sums = 2 * (sizes.quant_capacity / kBlockRows) * sizeof(int32_t);
   sizes.experts = static_cast<size_t>(limits.expert_columns) * kExpertRows * sizeof(float);
   sizes.attention = attention_sizes(limits, num_threads).total() * sizeof(float);
   sizes.batch = product({batch_ints(limits), sizeof(int32_t)});

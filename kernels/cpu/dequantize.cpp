@@ -1,7 +1,10 @@
+#include <cstring>
+
 #include "kernels/cpu/code_layout.h"
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/table_entries.h"
 #include "kernels/cpu/weight.h"
+#include "kernels/interface/block_codes.h"
 #include "kernels/interface/half.h"
 
 namespace quire::kernels::cpu_entries {
@@ -102,11 +105,76 @@ void write_quantized_panel(const WeightPart& part, const RowOrder& order, size_t
   }
 }
 
+// Returns the terms of one column and the rows of a record as a block.
+BlockCodes terms_at(const BlockForm& form, const uint8_t* record, size_t lane) {
+  const TermRecord shape = term_record(form);
+  BlockCodes terms = {};
+  const auto take_half = [&](uint16_t& half) {
+    std::memcpy(&half, record + lane * sizeof half, sizeof half);
+    record += kPanelColumns * sizeof half;
+  };
+  if (shape.halves > 0) take_half(terms.scales[0]);
+  if (shape.halves > 1) {
+    take_half(terms.mins[0]);
+    terms.mins[0] = static_cast<uint16_t>(terms.mins[0] ^ 0x8000U);
+  }
+  const int32_t groups = kBlockRows / form.group;
+  for (int32_t b = 0; b < shape.blocks && shape.block_bytes > 0; ++b) {
+    for (int32_t g = b * groups; g < (b + 1) * groups; ++g, record += kPanelColumns)
+      terms.group_scales[g] = record[lane];
+    if (form.terms != BlockTerms::bytes_min) continue;
+    terms.group_mins[b] = record[lane];
+    record += kPanelColumns;
+  }
+  return terms;
+}
+
+// Writes 16 columns of up to 256 rows that share a record. The values are those of decode_blocks.
+void write_record(const WeightPart& part, const uint32_t* words, const uint8_t* record, int32_t row,
+                  const Target& target) {
+  const BlockForm& form = block_form(part.block_type);
+  const TermRecord shape = term_record(form);
+  for (int32_t lane = 0; lane < target.columns; ++lane) {
+    const BlockCodes terms = terms_at(form, record, static_cast<size_t>(lane));
+    for (int32_t b = 0; b < shape.blocks; ++b) {
+      uint8_t codes[kBlockRows * kPanelColumns];
+      unpack_block(form.bits, words + ptrdiff_t{b} * kPanelColumns * form.bits, codes);
+      for (int32_t i = 0; i < kBlockRows; ++i) {
+        const BlockGroup group = group_of_block(form, terms, (b * kBlockRows + i) / form.group);
+        const int32_t stored = 4 * layout_quad(form, i / 4) + i % 4;
+        const uint8_t code = codes[stored * kPanelColumns + lane];
+        const int32_t value = form.values != nullptr ? form.values[code] : code;
+        const float weight = static_cast<float>(value - form.zero) * (group.scale * part.prescale);
+        const auto k = static_cast<size_t>(row + b * kBlockRows + i);
+        target.host[k * target.row_floats + target.first_column + static_cast<size_t>(lane)] =
+            has_min(form.terms) ? weight - group.min * part.prescale : weight;
+      }
+    }
+  }
+}
+
+void write_block_panel(const WeightPart& part, int32_t num_in, size_t panel, const Target& target) {
+  const BlockForm& form = block_form(part.block_type);
+  const TermRecord shape = term_record(form);
+  const auto* words = reinterpret_cast<const uint32_t*>(part.data.as<uint8_t>() + panel * part.panel_bytes);
+  const uint8_t* record = part.terms.as<uint8_t>() + panel * part.panel_term_bytes;
+  for (int32_t row = 0; row < num_in; row += shape.blocks * kBlockRows) {
+    write_record(part, words, record, row, target);
+    words += ptrdiff_t{kPanelColumns} * form.bits * shape.blocks;
+    record += shape.bytes();
+  }
+}
+
 }  // namespace
 
 Status dequantize(Device* device, const Weight* weight, float* host) {
   if (weight->is_table) {
     const size_t count = static_cast<size_t>(weight->table_rows) * static_cast<size_t>(weight->num_out);
+    if (weight->table_blocks != BlockType::none) {
+      const auto weights = static_cast<size_t>(block_shape(weight->table_blocks).weights);
+      decode_blocks(weight->table_blocks, weight->table_data.as<void>(), count / weights, host);
+      return Status::ok;
+    }
     for (size_t i = 0; i < count; ++i) {
       host[i] = dense_value(weight->table_dtype, weight->table_data.as<void>(), i);
     }
@@ -123,6 +191,8 @@ Status dequantize(Device* device, const Weight* weight, float* host) {
                                left < kPanelColumns ? left : kPanelColumns};
         if (part.format == WeightFormat::dense) {
           write_dense_panel(part, weight->num_in, static_cast<size_t>(p), target);
+        } else if (part.format == WeightFormat::blocks) {
+          write_block_panel(part, weight->num_in, static_cast<size_t>(p), target);
         } else {
           write_quantized_panel(part, weight->orders[static_cast<size_t>(part.order_idx)],
                                 static_cast<size_t>(p), target);

@@ -11,6 +11,15 @@ size_t at(int64_t row, int32_t columns) {
   return static_cast<size_t>(row) * static_cast<size_t>(columns);
 }
 
+void embed_blocks(const Weight& table, size_t row, float scale, float* out) {
+  const auto columns = static_cast<size_t>(table.num_out);
+  const uint8_t* blocks =
+      table.table_data.as<uint8_t>() + row * block_row_bytes(table.table_blocks, table.num_out);
+  decode_blocks(table.table_blocks, blocks,
+                columns / static_cast<size_t>(block_shape(table.table_blocks).weights), out);
+  for (size_t c = 0; c < columns; ++c) out[c] *= scale;
+}
+
 }  // namespace
 
 Status embed(Context* context, const EmbedParams* params) {
@@ -29,6 +38,10 @@ Status embed(Context* context, const EmbedParams* params) {
   share_work(context, params->num_tokens, table.num_out, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t t = first; t < last; ++t) {
       const auto row = static_cast<size_t>(params->token_ids[t] + params->first_row);
+      if (table.table_blocks != BlockType::none) {
+        embed_blocks(table, row, params->scale, params->hidden + at(t, table.num_out));
+        continue;
+      }
       context->device->isa.embed_row(table.table_dtype, data + row * row_bytes, table.num_out, params->scale,
                                      params->hidden + at(t, table.num_out));
     }

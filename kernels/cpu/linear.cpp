@@ -101,12 +101,14 @@ struct QuantRows {
   int8_t* codes;
   float* scales;
   int32_t* sums;
+  int32_t* half_sums;
   int32_t num_blocks;
   int32_t rows;
 
   // Returns the tile that begins at `row`, which must be the first row of a tile.
   QuantTile tile(int32_t row) const {
-    return {codes_of(row), scales_of(row), sums_of(row), tile_rows_at(row, rows, kernels->max_tile_rows)};
+    return {codes_of(row), scales_of(row), sums_of(row), half_sums_of(row),
+            tile_rows_at(row, rows, kernels->max_tile_rows)};
   }
   int8_t* codes_of(int32_t row) const { return codes + size_t{2} * kBlockRows * blocks_before(row); }
   float* scales_of(int32_t row) const {
@@ -114,6 +116,7 @@ struct QuantRows {
     return scales + static_cast<size_t>(row) * static_cast<size_t>(num_spans);
   }
   int32_t* sums_of(int32_t row) const { return sums + blocks_before(row); }
+  int32_t* half_sums_of(int32_t row) const { return half_sums + blocks_before(row); }
 
  private:
   size_t blocks_before(int32_t row) const {
@@ -137,12 +140,12 @@ void quantize_rows(Context* context, const RowOrder& order, int32_t num_in, cons
       kernels.quantize_row({input + static_cast<size_t>(row) * static_cast<size_t>(num_in), features, num_in,
                             target.num_blocks},
                            {target.codes_of(tile_row), target.scales_of(tile_row), target.sums_of(tile_row),
-                            row - tile_row, tile.rows});
+                            target.half_sums_of(tile_row), row - tile_row, tile.rows});
     }
   });
 }
 
-QuantPanels panels_of(const WeightPart& part, int32_t first_panel, int32_t num_panels) {
+QuantPanels panels_of(const WeightPart& part, int32_t first_panel, int32_t num_panels, int32_t num_blocks) {
   const auto index = static_cast<size_t>(first_panel);
   const size_t first_group = index * static_cast<size_t>(part.num_groups);
   QuantPanels out;
@@ -152,7 +155,17 @@ QuantPanels panels_of(const WeightPart& part, int32_t first_panel, int32_t num_p
   out.group_blocks = part.group_blocks.data();
   out.codes = reinterpret_cast<const uint32_t*>(part.data.as<uint8_t>() + index * part.panel_bytes);
   out.panel_words = part.panel_bytes / sizeof(uint32_t);
-  if (part.format == WeightFormat::exl2) {
+  if (part.format == WeightFormat::blocks) {
+    const BlockForm& form = block_form(part.block_type);
+    out.blocks = {part.terms.as<uint8_t>() + index * part.panel_term_bytes,
+                  part.panel_term_bytes,
+                  form.terms,
+                  form.bits,
+                  form.group < kBlockRows,
+                  num_blocks};
+    out.zero_offset = form.zero;
+    out.values = form.values;
+  } else if (part.format == WeightFormat::exl2) {
     out.nibbles = part.nibbles.as<uint8_t>() + first_group * (kPanelColumns / 2);
     out.scale_table = part.scale_table.as<float>();
   } else {
@@ -242,14 +255,15 @@ void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, 
   share_work(context, units.count(), work, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t u = first; u < last; ++u) {
       const QuantUnits::Place at = units.at(u);
-      QuantPanels panels = panels_of(*at.part, at.panel, at.num_panels);
+      QuantPanels panels = panels_of(*at.part, at.panel, at.num_panels, rows.num_blocks);
       prefetch_next_panels(at, rows, panels);
+      const auto product =
+          at.part->format == WeightFormat::blocks ? rows.kernels->block_panels : rows.kernels->quant_panels;
       const auto next_words = ptrdiff_t{panels.next_lines} * rows.num_blocks * kLineWords;  // per tile
       const int32_t end = std::min(rows.rows, at.row + kRowsOfUnit);
       for (int32_t row = at.row; row < end;) {
         const QuantTile tile = rows.tile(row);
-        rows.kernels->quant_panels(
-            panels, tile, panel_output(output, *at.part, at.panel, at.first_column, first_row + row));
+        product(panels, tile, panel_output(output, *at.part, at.panel, at.first_column, first_row + row));
         row += tile.rows;
         panels.next_codes += next_words;
       }
@@ -275,6 +289,7 @@ Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx
                                  context->quant_codes.as<int8_t>(),
                                  context->quant_scales.as<float>(),
                                  context->quant_sums.as<int32_t>(),
+                                 context->quant_sums.as<int32_t>() + context->quant_capacity / kBlockRows,
                                  order.num_blocks(),
                                  std::min(chunk, rows - row)};
     const size_t first_input = static_cast<size_t>(row) * static_cast<size_t>(weight.num_in);

@@ -80,10 +80,7 @@ const char* fault_of(const WeightSource& source) {
     return "the stored columns do not fit the matrix";
   if (source.format == WeightFormat::dense) return fault_of_dense(source);
   if (source.format == WeightFormat::coded) return fault_of_coded(source);
-  if (source.format == WeightFormat::blocks) {
-    const char* fault = fault_of_blocks(source);
-    return fault != nullptr ? fault : "there are no products with blocks yet";
-  }
+  if (source.format == WeightFormat::blocks) return fault_of_blocks(source);
   return source.padded_out % 8 == 0 ? fault_of_exl2(source) : "the stored columns do not fit the matrix";
 }
 
@@ -150,6 +147,10 @@ void add_part(Device& device, const WeightSource& stored, const PartLayout& layo
       keep_groups(device, layout, part);
       prepare_coded_part(device, source, layout, part);
       break;
+    case WeightFormat::blocks:
+      keep_groups(device, layout, part);
+      prepare_block_part(device, source, layout, part);
+      break;
   }
   weight.num_out += source.num_out;
   weight.parts.push_back(std::move(part));
@@ -157,7 +158,7 @@ void add_part(Device& device, const WeightSource& stored, const PartLayout& layo
 
 uint64_t part_bytes(const WeightPart& part) {
   return part.data.bytes() + part.bias.bytes() + part.nibbles.bytes() + part.scale_table.bytes() +
-         part.scales.bytes() + part.coded.zeros.bytes();
+         part.scales.bytes() + part.coded.zeros.bytes() + part.terms.bytes();
 }
 
 Status refuse_unsound(const char* doing, const MatrixSource* matrices, int32_t num_matrices) {
@@ -209,12 +210,15 @@ namespace {
 
 const char* fault_of_table(const TableSource& table) {
   const bool known = table.dtype == DType::f16 || table.dtype == DType::bf16 || table.dtype == DType::f32;
-  if (table.blocks != BlockType::none) return "there are no tables of blocks yet";
-  const bool is_sound = table.rows > 0 && table.columns > 0 && known;
-  return is_sound ? nullptr : "an embedding table needs rows and columns of f16, bf16 or f32";
+  if (table.blocks != BlockType::none && table.columns % block_shape(table.blocks).weights != 0)
+    return "the rows of an embedding table are not whole blocks";
+  const bool is_sound = table.rows > 0 && table.columns > 0 && (known || table.blocks != BlockType::none);
+  return is_sound ? nullptr : "an embedding table needs rows and columns of f16, bf16, f32 or blocks";
 }
 
 size_t table_bytes(const TableSource& table) {
+  if (table.blocks != BlockType::none)
+    return product({static_cast<size_t>(table.rows), block_row_bytes(table.blocks, table.columns)});
   return product(
       {static_cast<size_t>(table.rows), static_cast<size_t>(table.columns), dtype_bytes(table.dtype)});
 }
@@ -246,6 +250,7 @@ Status prepare_table(Device* device, const TableSource* source, Weight** weight)
     auto made = std::make_unique<Weight>();
     made->is_table = true;
     made->table_dtype = source->dtype;
+    made->table_blocks = source->blocks;
     made->table_rows = source->rows;
     made->num_out = source->columns;
     made->table_data = AlignedBuffer(device->meter, table_bytes(*source));

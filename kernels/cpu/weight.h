@@ -47,6 +47,9 @@ struct WeightPart {
   AlignedBuffer scale_table;          // exl2: f32 [groups, 16]
   AlignedBuffer scales;               // coded: [panels, groups, 16] of scale_dtype; f8_e4m3: the same of f32
   CodedTerms coded;
+  BlockType block_type = BlockType::none;
+  AlignedBuffer terms;  // blocks: panel after panel of records (weight_layout.h)
+  size_t panel_term_bytes = 0;
 
   // f8_e4m3: [num_groups, 16]
   float* panel_scales(int64_t panel) const {
@@ -72,6 +75,7 @@ struct Weight {
 
   bool is_table = false;
   DType table_dtype = DType::f16;
+  BlockType table_blocks = BlockType::none;  // type of the blocks of its rows, or none
   int32_t table_rows = 0;
   AlignedBuffer table_data;
 };
@@ -85,6 +89,14 @@ void prepare_exl2_part(Device& device, const WeightSource& source, const PartLay
                        WeightPart& part);
 void prepare_coded_part(Device& device, const WeightSource& source, const PartLayout& layout,
                         WeightPart& part);
+void prepare_block_part(Device& device, const WeightSource& source, const PartLayout& layout,
+                        WeightPart& part);
+
+// Returns the quad of a block's layout (code_layout.h) that holds quad `quad` of its rows; see quad_of_take.
+constexpr int32_t layout_quad(const BlockForm& form, int32_t quad) {
+  constexpr int32_t kSplitSix[] = {0, 1, 2, 6, 3, 4, 5, 7};
+  return form.bits == 6 && form.group < kBlockRows ? kSplitSix[quad] : quad;
+}
 
 // Returns the stored column of output n.
 inline int32_t stored_column(const WeightSource& source, int32_t n) {

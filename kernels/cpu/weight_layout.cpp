@@ -64,6 +64,23 @@ int32_t find_order(const WeightSource& source, const std::vector<int32_t>& store
   return index;
 }
 
+PartLayout lay_out_blocks(const WeightSource& source, std::vector<std::vector<int32_t>>& orders) {
+  const BlockForm& form = block_form(source.blocks.type);
+  const TermRecord record = term_record(form);
+  PartLayout layout;
+  layout.num_panels = (source.num_out - 1) / kPanelColumns + 1;
+  layout.stored_rows.resize(static_cast<size_t>(source.num_in));
+  std::iota(layout.stored_rows.begin(), layout.stored_rows.end(), 0);
+  layout.order_idx = find_order(source, layout.stored_rows, orders);
+  const int32_t num_blocks = source.num_in / kBlockRows;
+  layout.panel_bytes = product(
+      {static_cast<size_t>(num_blocks), static_cast<size_t>(form.bits), kPanelColumns, sizeof(uint32_t)});
+  layout.panel_term_bytes =
+      product({static_cast<size_t>(num_blocks / record.blocks), static_cast<size_t>(record.bytes())});
+  layout.term_bytes = product({static_cast<size_t>(layout.num_panels), layout.panel_term_bytes});
+  return layout;
+}
+
 PartLayout lay_out_quantized(const WeightSource& source, std::vector<std::vector<int32_t>>& orders) {
   const bool exl2 = source.format == WeightFormat::exl2;
   PartLayout layout;
@@ -99,14 +116,44 @@ PartLayout lay_out_dense(const WeightSource& source) {
   return layout;
 }
 
+PartLayout lay_out_part(const WeightSource& source, std::vector<std::vector<int32_t>>& orders) {
+  switch (source.format) {
+    case WeightFormat::dense:
+      return lay_out_dense(source);
+    case WeightFormat::blocks:
+      return lay_out_blocks(source, orders);
+    default:
+      return lay_out_quantized(source, orders);
+  }
+}
+
 }  // namespace
+
+TermRecord term_record(const BlockForm& form) {
+  const int32_t groups = kBlockRows / form.group;
+  switch (form.terms) {
+    case BlockTerms::half:
+      return {1, 1, 0};
+    case BlockTerms::half_min:
+      return {1, 2, 0};
+    case BlockTerms::bytes:
+      return {kFactorBlocks, 1, groups};
+    case BlockTerms::bytes_min:
+      return {kFactorBlocks, 2, 2 * groups};
+    case BlockTerms::nibbles_min:
+      return {kFactorBlocks, 2, groups};
+    case BlockTerms::e4m3:
+    case BlockTerms::e8m0:
+      return {1, 0, groups};
+  }
+  return {};
+}
 
 WeightLayout lay_out_weight(const WeightSource* parts, int32_t num_parts) {
   WeightLayout weight;
   for (int32_t i = 0; i < num_parts; ++i) {
     const WeightSource& source = parts[i];
-    PartLayout layout = source.format == WeightFormat::dense ? lay_out_dense(source)
-                                                             : lay_out_quantized(source, weight.orders);
+    PartLayout layout = lay_out_part(source, weight.orders);
     const auto panels = static_cast<size_t>(layout.num_panels);
     layout.data_bytes = product({panels, layout.panel_bytes});
     if (source.bias != nullptr) layout.bias_bytes = product({panels, kPanelColumns, sizeof(float)});

@@ -25,9 +25,12 @@ struct PartLayout {
   size_t scale_table_bytes = 0;
   size_t scale_bytes = 0;
   size_t zero_bytes = 0;
+  size_t panel_term_bytes = 0;  // blocks
+  size_t term_bytes = 0;
 
   uint64_t bytes() const {
-    return uint64_t{data_bytes} + bias_bytes + nibble_bytes + scale_table_bytes + scale_bytes + zero_bytes;
+    return uint64_t{data_bytes} + bias_bytes + nibble_bytes + scale_table_bytes + scale_bytes + zero_bytes +
+           term_bytes;
   }
 };
 
@@ -38,6 +41,17 @@ struct WeightLayout {
 
   uint64_t bytes() const;
 };
+
+// Terms of 16 columns for some blocks of 32 rows: the f16 scales, the negative f16 minima if there are any,
+// and then for each block the bytes of its groups (scales or factors, and for bytes_min the factors of the
+// minima).
+struct TermRecord {
+  int32_t blocks;       // of 32 rows
+  int32_t halves;       // f16 numbers of a column
+  int32_t block_bytes;  // bytes of a column in each block
+  int32_t bytes() const { return kPanelColumns * (2 * halves + blocks * block_bytes); }
+};
+TermRecord term_record(const BlockForm& form);
 
 // Returns the layout of valid sources, whose codes, scales and values are not read. Throws std::bad_alloc.
 WeightLayout lay_out_weight(const WeightSource* parts, int32_t num_parts);

@@ -9,6 +9,7 @@
 #include "kernels/cpu/isa/vector_avx2.h"
 #include "kernels/cpu/isa/math_lanes.h"
 #include "kernels/cpu/isa/elementwise_lanes.h"
+#include "kernels/cpu/isa/product_lanes.h"
 #include "kernels/cpu/isa/dense_lanes.h"
 #include "kernels/cpu/isa/code_lanes.h"
 #include "kernels/cpu/isa/dots_avx2.h"
@@ -27,7 +28,7 @@
 namespace quire::kernels {
 namespace {
 
-constexpr IsaKernels kKernels = list_kernels("avx2");
+constexpr IsaKernels kKernels = list_kernels("avx2", avx2_block_panels, avx2_block_panels);
 
 }  // namespace
 

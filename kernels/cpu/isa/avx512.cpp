@@ -10,6 +10,7 @@
 #include "kernels/cpu/isa/vector_avx512.h"
 #include "kernels/cpu/isa/math_lanes.h"
 #include "kernels/cpu/isa/elementwise_lanes.h"
+#include "kernels/cpu/isa/product_lanes.h"
 #include "kernels/cpu/isa/dense_lanes.h"
 #include "kernels/cpu/isa/code_lanes.h"
 #include "kernels/cpu/isa/dots_lanes.h"
@@ -28,7 +29,7 @@
 namespace quire::kernels {
 namespace {
 
-constexpr IsaKernels kKernels = list_kernels("avx512");
+constexpr IsaKernels kKernels = list_kernels("avx512", avx512_block_panels, avx512_block_panels_i8);
 
 }  // namespace
 

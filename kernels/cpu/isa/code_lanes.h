@@ -76,6 +76,15 @@ QUIRE_LANE_INLINE void for_each_quad(Load word, Take take) {
   }
 }
 
+// Returns the quad of rows that for_each_quad's quad number `taken` holds. In blocks whose halves have scales
+// of their own (kSplit) the quads of rows are numbered in the order in which codes are taken, so that the
+// first half is complete before the second begins; only 6 bits differ from the usual order.
+template <int kBits, bool kSplit>
+QUIRE_LANE_INLINE constexpr int quad_of_take(int taken) {
+  if constexpr (kBits == 6 && kSplit) return taken < 3 ? taken : taken == 6 ? 3 : taken == 7 ? 7 : taken + 1;
+  return taken;
+}
+
 // Loads four bytes of activations.
 QUIRE_LANE_INLINE int32_t load_quad(const int8_t* x) {
   int32_t quad;

@@ -1,22 +1,8 @@
-// Products with dense panels, in f32, and the output of all products.
+// Products with dense panels, in f32.
 #pragma once
 
 namespace quire::kernels {
 namespace {
-
-// Stores y = product * prescale + bias to `target`, or adds it.
-QUIRE_LANE_INLINE void write_panel_row(const PanelOutput& output, int32_t row, F32 product) {
-  float* target = output.target + static_cast<size_t>(row) * output.stride;
-  F32 y = product;
-  if (output.prescale != 1.0f) y = mul(y, splat(output.prescale));
-  if (output.bias != nullptr) y = add(y, load(output.bias));
-  if (output.accumulate) y = add(load_partial(target, output.columns), y);
-  if (output.columns == kPanelColumns) {
-    store(target, y);
-  } else {
-    store_partial(target, y, output.columns);
-  }
-}
 
 template <DType kDtype>
 QUIRE_LANE_INLINE F32 load_weights(const void* panel, int32_t k) {
@@ -25,10 +11,6 @@ QUIRE_LANE_INLINE F32 load_weights(const void* panel, int32_t k) {
   if constexpr (kDtype == DType::f16) return load_half(static_cast<const uint16_t*>(panel) + first);
   if constexpr (kDtype == DType::f8_e4m3) return load_float8(static_cast<const uint8_t*>(panel) + first);
   return load_bfloat(static_cast<const uint16_t*>(panel) + first);
-}
-
-QUIRE_LANE_INLINE void prefetch(const void* address) {
-  __builtin_prefetch(address, 0, 3);
 }
 
 // Returns the scales of a panel's columns from row k on, times the factor that load_float8 leaves out: so a

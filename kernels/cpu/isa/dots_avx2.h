@@ -55,6 +55,12 @@ struct Dots {
 
   template <int kBits, typename Value>
   QUIRE_LANE_INLINE void add_block(const uint32_t* const (&codes)[1], const int8_t* x, Value value_of) {
+    add_halves<kBits, false>(codes, x, value_of, []() __attribute__((always_inline)){});
+  }
+  // With kSplit, calls `between` after the first 16 rows, whose quads come first (quad_of_take).
+  template <int kBits, bool kSplit, typename Value, typename Between>
+  QUIRE_LANE_INLINE void add_halves(const uint32_t* const (&codes)[1], const int8_t* x, Value value_of,
+                                    Between between) {
     const uint32_t* words = codes[0];
     const auto word = [words](int w) __attribute__((always_inline)) {
       I32 lanes = load_int(words + 16 * w);
@@ -62,7 +68,9 @@ struct Dots {
       return lanes;
     };
     for_each_quad<kBits>(
-        word, [&](int q, I32 quads) __attribute__((always_inline)) {
+        word, [&](int taken, I32 quads) __attribute__((always_inline)) {
+          const int q = quad_of_take<kBits, kSplit>(taken);
+          if (kSplit && q == 4) between();
           quads = value_of(quads);
           const I32 even = even_bytes(quads);
           const I32 odd = odd_bytes(quads);

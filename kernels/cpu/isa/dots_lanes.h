@@ -79,6 +79,12 @@ struct Dots {
   // x: [kRows, kBlockBytes<kStored>].
   template <int kBits, typename Value>
   QUIRE_LANE_INLINE void add_block(const uint32_t* const (&codes)[kPanels], const int8_t* x, Value value_of) {
+    add_halves<kBits, false>(codes, x, value_of, []() __attribute__((always_inline)){});
+  }
+  // With kSplit, calls `between` after the first 16 rows, whose quads come first (quad_of_take).
+  template <int kBits, bool kSplit, typename Value, typename Between>
+  QUIRE_LANE_INLINE void add_halves(const uint32_t* const (&codes)[kPanels], const int8_t* x, Value value_of,
+                                    Between between) {
     // Otherwise the compiler loads a word again for every shift, and the loads become the bottleneck.
     const auto word = [&codes](int w) __attribute__((always_inline)) {
       Panels<kPanels> words;
@@ -90,7 +96,9 @@ struct Dots {
       return words;
     };
     for_each_quad<kBits>(
-        word, [&](int q, Panels<kPanels> quads) __attribute__((always_inline)) {
+        word, [&](int taken, Panels<kPanels> quads) __attribute__((always_inline)) {
+          const int q = quad_of_take<kBits, kSplit>(taken);
+          if (kSplit && q == 4) between();
 #pragma GCC unroll 4
           for (int i = 0; i < kPanels; ++i) quads.of[i] = value_of(quads.of[i]);
 #pragma GCC unroll 8

@@ -10,13 +10,16 @@
 #include <cstdint>
 
 #include "kernels/cpu/state/state_work.h"
+#include "kernels/interface/block_codes.h"
 #include "kernels/interface/op_params.h"
 
 namespace quire::kernels {
 
 inline constexpr int32_t kPanelColumns = 16;
-inline constexpr int32_t kBlockRows = 32;      // rows of a quantized block
-inline constexpr int32_t kSpanBlocks = 4;      // blocks of activations that share a scale
+inline constexpr int32_t kBlockRows = 32;  // rows of a quantized block
+inline constexpr int32_t kSpanBlocks = 4;  // blocks of activations that share a scale
+// Blocks of 32 rows whose terms are a record, for terms with factors.
+inline constexpr int32_t kFactorBlocks = 8;
 inline constexpr int32_t kAttentionRows = 16;  // query rows of a tile
 inline constexpr int32_t kSegmentKeys = 512;   // keys of a softmax segment, aligned to absolute positions
 inline constexpr int32_t kMaxHeadDim = 512;
@@ -33,10 +36,11 @@ struct PanelOutput {
 
 // Activations of up to `max_tile_rows` rows as integers of 16 or of 8 bits: x = code * scale.
 struct QuantTile {
-  const int8_t* codes = nullptr;  // [blocks, rows, block bytes], in the order of the set's dots_*.h
-  const float* scales = nullptr;  // [spans, rows]
-  const int32_t* sums = nullptr;  // [blocks, rows] sum of the block's codes
-  int32_t rows = 0;               // a power of two, at most max_tile_rows
+  const int8_t* codes = nullptr;       // [blocks, rows, block bytes], in the order of the set's dots_*.h
+  const float* scales = nullptr;       // [spans, rows]
+  const int32_t* sums = nullptr;       // [blocks, rows] sum of the block's codes
+  const int32_t* half_sums = nullptr;  // [blocks, rows] sum of its first 16 codes
+  int32_t rows = 0;                    // a power of two, at most max_tile_rows
 };
 
 // Destination of one row in a tile of `tile_rows`.
@@ -44,6 +48,7 @@ struct QuantRowTarget {
   int8_t* codes = nullptr;
   float* scales = nullptr;
   int32_t* sums = nullptr;
+  int32_t* half_sums = nullptr;
   int32_t row = 0;
   int32_t tile_rows = 0;
 };
@@ -65,6 +70,17 @@ struct QuantRun {
 
 inline constexpr int32_t kLineWords = 16;  // words of a cache line
 
+// Terms of panels of blocks (interface/block_codes.h). Records of terms of 16 columns follow each other:
+// first the f16 scales and minima, then for each block of 32 rows the bytes of its groups (weight_layout.h).
+struct BlockPanels {
+  const uint8_t* terms = nullptr;  // of the first panel
+  size_t panel_bytes = 0;          // from the terms of one panel to those of the next
+  BlockTerms kind = BlockTerms::half;
+  int32_t bits = 0;
+  bool is_split = false;  // the groups have 16 rows
+  int32_t num_blocks = 0;
+};
+
 // Up to max_quant_panels adjacent panels of a quantized matrix. See weight.h for the layout.
 struct QuantPanels {
   const QuantRun* runs = nullptr;
@@ -82,6 +98,7 @@ struct QuantPanels {
   const uint8_t* values = nullptr;  // [16] values of the codes; nullptr: the codes themselves
   const void* scales = nullptr;     // [panels, groups, 16] f16, bf16, f32 or f8_e8m0
   DType scale_dtype = DType::f16;
+  BlockPanels blocks;
   int32_t num_panels = 1;
   int32_t last_columns = kPanelColumns;  // columns of the last panel
   // Prefetch to the second-level cache by a full tile: starting at next_codes, next_lines lines per block
@@ -144,6 +161,7 @@ struct QuantKernels {
   int32_t max_tile_rows;  // largest rows of a QuantTile: a power of two
   void (*quantize_row)(const QuantRowSource& source, const QuantRowTarget& target);
   void (*quant_panels)(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
+  void (*block_panels)(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
 };
 
 struct IsaKernels {
@@ -170,6 +188,15 @@ struct IsaKernels {
   uint32_t (*read_once)(const void* memory, size_t bytes);
   int64_t (*dot_rounds)(const int8_t* x, int64_t rounds, int32_t* result);
 };
+
+// block_panels of the instruction sets; they are compiled by themselves, because it takes as long as for all
+// other kernels.
+void scalar_block_panels(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
+#if defined(__x86_64__)
+void avx2_block_panels(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
+void avx512_block_panels(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
+void avx512_block_panels_i8(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
+#endif
 
 const IsaKernels& scalar_kernels();
 #if defined(__x86_64__)

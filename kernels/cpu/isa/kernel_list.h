@@ -4,18 +4,21 @@
 namespace quire::kernels {
 namespace {
 
+using BlockProduct = decltype(QuantKernels::block_panels);
+
 template <int kBytes>
-constexpr QuantKernels quant_kernels() {
+constexpr QuantKernels quant_kernels(BlockProduct block_panels) {
   constexpr int kStored = kStoredBytes<kBytes>;
-  return {kQuantRows<kStored>, quantize_row<kBytes>, quant_panels<kStored>};
+  return {kQuantRows<kStored>, quantize_row<kBytes>, quant_panels<kStored>, block_panels};
 }
 
-constexpr IsaKernels list_kernels(const char* name) {
+// `blocks` and `blocks_i8` multiply activations of two bytes and of one.
+constexpr IsaKernels list_kernels(const char* name, BlockProduct blocks, BlockProduct blocks_i8) {
   return {
       name,
       kQuantPanels,
-      quant_kernels<2>(),
-      quant_kernels<1>(),
+      quant_kernels<2>(blocks),
+      quant_kernels<1>(blocks_i8),
       dense_panels,
       embed_row,
       norm_row,

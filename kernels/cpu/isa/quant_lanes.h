@@ -32,17 +32,15 @@ SpanScale span_scale(const float* x, int32_t num_rows) {
   return {amax / kLargest, kLargest / amax};
 }
 
-// Converts one block to codes and returns their sum.
+// Converts one block to codes and adds up those of each half.
 template <int kBytes>
-int32_t quantize_block(const float* x, float factor, int8_t* bytes) {
-  I32 sum = splat_int(0);
+void quantize_block(const float* x, float factor, int8_t* bytes, int32_t (&sums)[2]) {
   for (int half = 0; half < 2; ++half) {
     // 0 * NaN must not become a code.
     const I32 codes = factor == 0.0f ? splat_int(0) : to_int(mul(load(x + 16 * half), splat(factor)));
     store_activations<kStoredBytes<kBytes>>(bytes, half, codes);
-    sum = add(sum, codes);
+    sums[half] = sum_lanes(codes);
   }
-  return sum_lanes(sum);
 }
 
 // Returns the elements of a span: in the input, or gathered.
@@ -73,7 +71,10 @@ void quantize_row(const QuantRowSource& source, const QuantRowTarget& target) {
       const size_t place = static_cast<size_t>(first_block + b) * static_cast<size_t>(target.tile_rows) +
                            static_cast<size_t>(target.row);
       int8_t* const codes = target.codes + place * kBlockBytes<kStoredBytes<kBytes>>;
-      target.sums[place] = quantize_block<kBytes>(x + b * kBlockRows, of_span.factor, codes);
+      int32_t sums[2];
+      quantize_block<kBytes>(x + b * kBlockRows, of_span.factor, codes, sums);
+      target.half_sums[place] = sums[0];
+      target.sums[place] = sums[0] + sums[1];
     }
   }
 }

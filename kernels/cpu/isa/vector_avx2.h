@@ -165,6 +165,9 @@ QUIRE_LANE_INLINE void store_bytes(uint8_t* p, I32 x) {
 QUIRE_LANE_INLINE I32 load_bytes(const uint8_t* p) {
   return {_mm256_cvtepu8_epi32(load_64(p)), _mm256_cvtepu8_epi32(load_64(p + 8))};
 }
+QUIRE_LANE_INLINE I32 load_signed_bytes(const uint8_t* p) {
+  return {_mm256_cvtepi8_epi32(load_64(p)), _mm256_cvtepi8_epi32(load_64(p + 8))};
+}
 QUIRE_LANE_INLINE I32 load_nibbles(const uint8_t* p) {
   const __m128i pairs = _mm_cvtepu8_epi16(load_64(p));
   const __m128i low = _mm_and_si128(pairs, _mm_set1_epi16(15));

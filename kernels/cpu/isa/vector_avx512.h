@@ -157,6 +157,9 @@ QUIRE_LANE_INLINE void store_bytes(uint8_t* p, I32 a) {
 QUIRE_LANE_INLINE I32 load_bytes(const uint8_t* p) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
+QUIRE_LANE_INLINE I32 load_signed_bytes(const uint8_t* p) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
 QUIRE_LANE_INLINE I32 load_nibbles(const uint8_t* p) {
   const __m128i pairs = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   const __m128i low = _mm_and_si128(pairs, _mm_set1_epi16(15));

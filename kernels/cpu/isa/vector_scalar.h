@@ -226,6 +226,11 @@ QUIRE_LANE_INLINE I32 load_bytes(const uint8_t* p) {
   QUIRE_EACH_LANE(i) r.v[i] = p[i];
   return r;
 }
+QUIRE_LANE_INLINE I32 load_signed_bytes(const uint8_t* p) {
+  I32 r;
+  QUIRE_EACH_LANE(i) r.v[i] = static_cast<int8_t>(p[i]);
+  return r;
+}
 // Loads 8 bytes into 16 lanes, lane 2i from the low half of byte i.
 QUIRE_LANE_INLINE I32 load_nibbles(const uint8_t* p) {
   I32 r;

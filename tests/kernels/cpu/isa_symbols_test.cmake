@@ -1,4 +1,4 @@
-# The object files of the instruction sets define one global symbol each, their table, and no weak symbols. A
+# The object files of the instruction sets define their table, or their products with blocks, and no weak symbols. A
 # weak copy of a shared inline function would be compiled with their flags, and the linker might keep that
 # copy.
 execute_process(COMMAND ${NM} --defined-only --demangle ${LIBRARY} OUTPUT_VARIABLE listing
@@ -9,14 +9,17 @@ endif()
 string(REPLACE "\n" ";" lines "${listing}")
 set(member "")
 set(tables 0)
+set(products 0)
 foreach(line IN LISTS lines)
   if(line MATCHES "^(.*)\\.o:$")
     set(member "${CMAKE_MATCH_1}")
-  elseif(member MATCHES "^(avx2|avx512)\\.cpp$" AND line MATCHES " ([TWVuDBR]) (.*)$")
+  elseif(member MATCHES "^(blocks_)?(avx2|avx512)\\.cpp$" AND line MATCHES " ([TWVuDBR]) (.*)$")
     set(kind "${CMAKE_MATCH_1}")
     set(symbol "${CMAKE_MATCH_2}")
     if(kind STREQUAL "T" AND symbol MATCHES "^quire::kernels::(avx2|avx512)_kernels\\(\\)$")
       math(EXPR tables "${tables} + 1")
+    elseif(kind STREQUAL "T" AND symbol MATCHES "^quire::kernels::(avx2|avx512)_block_panels(_i8)?\\(.*\\)$")
+      math(EXPR products "${products} + 1")
     elseif(NOT symbol MATCHES "^(DW\\.ref\\.|__asan|__odr_asan|__ubsan|__tsan)")
       message(FATAL_ERROR "${member} exports ${symbol} (${kind})")
     endif()
