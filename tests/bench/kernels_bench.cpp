@@ -84,13 +84,14 @@ uint32_t next_random(uint64_t& state) {
   return static_cast<uint32_t>(state >> 32);
 }
 
-enum class Kind { bits4, mixed, gptq, fp8, f16 };
+enum class Kind { bits4, mixed, gptq, fp8, f16, blocks };
 
 struct Shape {
   Kind kind;
   int32_t num_in;
   int32_t num_out;
   uint64_t model_bytes;
+  BlockType block_type = BlockType::none;
 };
 
 // Source of random words, which are valid codes of any width. Groups of 128 rows.
@@ -103,7 +104,7 @@ struct Source {
   WeightSource source;
 
   explicit Source(const Shape& shape) {
-    const auto [kind, num_in, num_out, model_bytes] = shape;
+    const auto [kind, num_in, num_out, model_bytes, block_type] = shape;
     source.num_in = num_in;
     source.num_out = num_out;
     source.padded_out = (num_out + 31) / 32 * 32;
@@ -119,6 +120,14 @@ struct Source {
       return;
     }
     const auto columns = static_cast<size_t>(source.padded_out);
+    if (kind == Kind::blocks) {
+      codes.resize(block_row_bytes(block_type, num_in) * columns);
+      // Every f16 that such bytes make is finite.
+      for (uint8_t& code : codes) code = static_cast<uint8_t>(next_random(state) & 0x3b);
+      source.format = WeightFormat::blocks;
+      source.blocks = {block_type, codes.data()};
+      return;
+    }
     if (kind == Kind::gptq) {
       fill_gptq(columns, state);
       return;
@@ -233,7 +242,7 @@ void report(benchmark::State& state, double seconds, double bytes, double ops, u
 }
 
 void linear(benchmark::State& state, const Shape& shape) {
-  const auto [kind, num_in, num_out, model_bytes] = shape;
+  const auto [kind, num_in, num_out, model_bytes, block_type] = shape;
   Matrices matrices(shape);
   const auto rows = static_cast<int32_t>(state.range(0));
   std::vector<float> input(static_cast<size_t>(rows) * static_cast<size_t>(num_in));
@@ -365,6 +374,13 @@ int main(int argc, char** argv) {
   quire::kernels::add("15m_gate_up_gptq", {Kind::gptq, 384, 2048, k15M});
   quire::kernels::add("15m_gate_up_fp8", {Kind::fp8, 384, 2048, k15M});
   quire::kernels::add("15m_gate_up_f16", {Kind::f16, 384, 2048, k15M});
+  using quire::kernels::BlockType;
+  for (const BlockType type :
+       {BlockType::q4_0, BlockType::q8_0, BlockType::q2_k, BlockType::q3_k, BlockType::q4_k, BlockType::q5_k,
+        BlockType::q6_k, BlockType::iq4_xs, BlockType::mxfp4}) {
+    const std::string name = quire::kernels::block_shape(type).name;
+    quire::kernels::add("1b_gate_up_" + name, {Kind::blocks, 2048, 16384, k1B, type});
+  }
   benchmark::RegisterBenchmark("pool/awake", quire::kernels::hand_out, false)->UseRealTime();
   benchmark::RegisterBenchmark("pool/asleep", quire::kernels::hand_out, true)->UseRealTime()->Iterations(500);
   quire::kernels::add_attention("f16", KvFormat::f16);
