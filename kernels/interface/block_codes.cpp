@@ -20,7 +20,7 @@ constexpr uint8_t kIq3SValues[16] = {16, 18, 20, 22, 24, 26, 28, 30, 14, 12, 10,
 constexpr uint8_t kIq1Values[16] = {2, 10, 18, 9, 0, 8, 16, 9};
 
 constexpr BlockForm kForms[kNumBlockTypes] = {
-    {},
+    BlockForm{0},                                          // none
     {4, 32, BlockTerms::half, 8},                          // Q4_0
     {4, 32, BlockTerms::half_min},                         // Q4_1
     {5, 32, BlockTerms::half, 16},                         // Q5_0
