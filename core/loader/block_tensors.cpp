@@ -90,6 +90,9 @@ LinearWeight load_blocks(WeightReader& reader, const LinearRequest& request, con
   matrix.rows.set_blocks(type);
   require_finite_scales(matrix.rows, describe(stored));
   weight.matrix = std::move(matrix);
+  // A file of NVFP4 may have one more scale for each matrix.
+  if (const std::string scale = request.key + ".scale"; reader.directory().has(scale))
+    weight.prescale = reader.read_floats(scale, {1}).front();
   return weight;
 }
 

@@ -92,6 +92,17 @@ const FormatRow& format_of(const WeightDirectory& directory, const LinearRequest
               names_of_codes());
 }
 
+// Sets the order of outputs whose rows the file has in an order of its own.
+void order_outputs(const WeightDirectory& directory, const LinearRequest& request, LinearWeight& weight) {
+  const WeightDirectory::Entry* entry = directory.find(request.key + ".weight");
+  if (entry == nullptr || entry->tensor->row_order == nullptr) return;
+  const std::vector<int32_t>& order = *entry->tensor->row_order;
+  if (!request.is_whole() || order.size() != static_cast<size_t>(request.num_out))
+    throw Error(ErrorCode::format, "{}: has {} rows, but the configuration needs {}", describe(*entry),
+                order.size(), request.num_out);
+  weight.column_order = order;
+}
+
 }  // namespace
 
 bool has_linear(const WeightDirectory& directory, std::string_view key) {
@@ -119,6 +130,7 @@ LinearWeight load_linear(WeightReader& reader, const LinearRequest& request,
   if (!is_dense) reject_unknown_tensors(reader, request, format);
   weight.bias = load_bias(reader, request, weight.padded_out);
   weight.prescale *= request.prescale;
+  order_outputs(reader.directory(), request, weight);
   return weight;
 }
 

@@ -257,7 +257,9 @@ void require_exact_cover(std::vector<TensorInfo>& tensors, uint64_t data_offset,
 }  // namespace
 
 uint64_t TensorInfo::num_elements() const {
-  return type ? size_bytes * 8 / type->bits : 0;
+  uint64_t product = 1;
+  for (const int64_t extent : shape) product *= static_cast<uint64_t>(extent);
+  return product;
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,9 +16,13 @@ namespace quire {
 struct TensorInfo {
   std::string name;
   const StoredType* type = nullptr;
-  std::vector<int64_t> shape;  // at most kMaxTensorRank extents, each >= 0
+  std::vector<int64_t> shape;  // at most kMaxTensorRank extents, each >= 0; their product fits
   uint64_t offset_bytes = 0;   // from the start of the file
   uint64_t size_bytes = 0;
+  // Row r of the matrix is stored as row (*row_order)[r]; null: rows are in order. GGUF files order some rows
+  // anew.
+  std::shared_ptr<const std::vector<int32_t>> row_order{};
+  float added = 0.0f;  // to each element of a vector in the file; the reader takes it away
 
   uint64_t num_elements() const;
 };

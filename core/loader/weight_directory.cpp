@@ -98,7 +98,7 @@ Names files_without_index(const Names& weight_files) {
   return own.empty() ? weight_files : without_stale_shards(own);
 }
 
-std::string name_of(const SafetensorsFile& file) {
+std::string name_of(const File& file) {
   return file.path().substr(file.path().find_last_of('/') + 1);
 }
 
@@ -141,16 +141,33 @@ WeightDirectory WeightDirectory::open(const FileSystem& file_system, const std::
     index.clear();
   }
   for (const std::string& name : chosen) directory.open_file(file_system, name);
-  directory.choose_copies(index);
-  for (const Entry& entry : directory.entries_)
-    directory.total_bytes_ = checked_add(directory.total_bytes_, entry.tensor->size_bytes, path);
+  directory.finish(index);
   return directory;
 }
 
+WeightDirectory WeightDirectory::of_tensors(std::string path, std::vector<std::shared_ptr<const File>> files,
+                                            std::vector<PlacedTensor> tensors) {
+  WeightDirectory directory;
+  directory.path_ = std::move(path);
+  directory.others_ = std::move(files);
+  directory.placed_ = std::move(tensors);
+  for (const PlacedTensor& placed : directory.placed_)
+    directory.entries_.push_back({&placed.tensor, directory.others_[placed.file].get()});
+  directory.finish({});
+  return directory;
+}
+
+void WeightDirectory::finish(const FilesOfTensors& files_of) {
+  choose_copies(files_of);
+  for (const Entry& entry : entries_)
+    total_bytes_ = checked_add(total_bytes_, entry.tensor->size_bytes, path_);
+}
+
 void WeightDirectory::open_file(const FileSystem& file_system, const std::string& name) {
-  files_.push_back(std::make_unique<SafetensorsFile>(file_system.open(fmt::format("{}/{}", path_, name))));
-  for (const TensorInfo& tensor : files_.back()->tensors())
-    entries_.push_back({&tensor, files_.back().get()});
+  safetensors_.push_back(
+      std::make_unique<SafetensorsFile>(file_system.open(fmt::format("{}/{}", path_, name))));
+  for (const TensorInfo& tensor : safetensors_.back()->tensors())
+    entries_.push_back({&tensor, &safetensors_.back()->file()});
 }
 
 void WeightDirectory::choose_copies(const FilesOfTensors& files_of) {

@@ -30,15 +30,24 @@ class WeightDirectory {
  public:
   struct Entry {
     const TensorInfo* tensor = nullptr;
-    const SafetensorsFile* file = nullptr;
+    const File* file = nullptr;
+  };
+  // A tensor and the index of its file.
+  struct PlacedTensor {
+    TensorInfo tensor;
+    size_t file = 0;
   };
 
   // Opens and checks the files. Throws ErrorCode::not_found if there is none, ErrorCode::format if a file or
   // the index is malformed or two files have the same tensor, ErrorCode::io if one is not a regular file.
   static WeightDirectory open(const FileSystem& file_system, const std::string& path);
+  // Returns the tensors of files of another format, which was checked. Throws ErrorCode::format if two
+  // tensors have the same name.
+  static WeightDirectory of_tensors(std::string path, std::vector<std::shared_ptr<const File>> files,
+                                    std::vector<PlacedTensor> tensors);
 
   const std::string& path() const { return path_; }
-  size_t num_files() const { return files_.size(); }
+  size_t num_files() const { return safetensors_.size() + others_.size(); }
   // Returns the size of all tensors together.
   uint64_t total_bytes() const { return total_bytes_; }
 
@@ -52,13 +61,16 @@ class WeightDirectory {
 
  private:
   void open_file(const FileSystem& file_system, const std::string& name);
+  void finish(const std::map<std::string, std::string, std::less<>>& files_of);
   // Leaves one entry for each tensor. `files_of` maps tensors to names of files.
   void choose_copies(const std::map<std::string, std::string, std::less<>>& files_of);
 
   std::string path_;
   // Files that the index names and that do not exist, for messages.
   std::string missing_files_;
-  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+  std::vector<std::unique_ptr<SafetensorsFile>> safetensors_;
+  std::vector<std::shared_ptr<const File>> others_;
+  std::vector<PlacedTensor> placed_;  // tensors of the other files
   std::vector<Entry> entries_;
   uint64_t total_bytes_ = 0;
 };

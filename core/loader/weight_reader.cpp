@@ -82,6 +82,8 @@ std::vector<float> WeightReader::read_floats(std::string_view name, const std::v
   const HostTensor tensor = read(name, shape);
   const std::string where = describe(directory_.at(name));
   std::vector<float> values = to_floats(tensor.view(), where);
+  if (const float added = directory_.at(name).tensor->added; added != 0.0f)
+    for (float& value : values) value -= added;
   const auto bad =
       std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
   if (bad != values.end()) {
@@ -119,7 +121,7 @@ void WeightReader::fill_from(const WeightDirectory::Entry& entry, uint64_t offse
       throw Error(ErrorCode::cancelled, "loading {} was cancelled", directory_.path());
     }
     const gsl::span<std::byte> piece = out.first(std::min(out.size(), kPieceBytes));
-    entry.file->file().read_at(offset, piece);
+    entry.file->read_at(offset, piece);
     offset += piece.size();
     out = out.subspan(piece.size());
     if (counts) done_bytes_.fetch_add(piece.size(), std::memory_order_relaxed);
