@@ -139,6 +139,11 @@ ModelConfig parse_mistral_params(std::string_view params_text, std::string_view 
   return parse_config(config_text, path + " (by the names of config.json)", generation_text, directory);
 }
 
+ModelConfig parse_gguf_config(std::string_view config_text, std::string_view generation_text,
+                              const std::string& file) {
+  return parse_config(config_text, file + " (by the names of config.json)", generation_text, file);
+}
+
 void add_embedding_config(const FileSystem& file_system, const std::string& directory, ModelConfig& config) {
   config.usage.embedding = read_embedding_config(file_system, directory);
   if (config.usage.embedding.is_declared) config.spec.head.may_be_absent = true;

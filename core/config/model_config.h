@@ -55,6 +55,11 @@ ModelConfig parse_model_config(std::string_view config_text, std::string_view ge
 ModelConfig parse_mistral_params(std::string_view params_text, std::string_view generation_text = {},
                                  const std::string& directory = {});
 
+// Does the same for the configuration of a GGUF file, in the words of config.json. `file` is used in
+// messages.
+ModelConfig parse_gguf_config(std::string_view config_text, std::string_view generation_text,
+                              const std::string& file);
+
 // Reads what sentence-transformers adds to a model directory.
 void add_embedding_config(const FileSystem& file_system, const std::string& directory, ModelConfig& config);
 

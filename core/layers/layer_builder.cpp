@@ -15,7 +15,10 @@ std::string with_number(const std::string& key, int32_t expert) {
 
 // Selects and orders the outputs of a matrix. An order may repeat outputs or omit some.
 void apply_order(const std::vector<int32_t>& order, LinearWeight& weight) {
-  weight.column_order = order;
+  std::vector<int32_t> columns = order;
+  if (!weight.column_order.empty())
+    for (int32_t& column : columns) column = weight.column_order[static_cast<size_t>(column)];
+  weight.column_order = std::move(columns);
   weight.num_out = gsl::narrow<int32_t>(order.size());
   if (!weight.bias.empty()) weight.bias.resize(std::max(weight.bias.size(), order.size()));
 }

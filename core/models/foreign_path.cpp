@@ -12,15 +12,14 @@ namespace {
 
 constexpr std::string_view kLoadableModels =
     "a model is a directory with config.json, tokenizer.json and *.safetensors, as the client of a model hub "
-    "downloads it";
+    "downloads it, or a GGUF file";
 
 struct Kind {
   std::string_view begins_with;
   std::string_view name;
 };
 
-constexpr std::array<Kind, 5> kKinds = {{
-    {"GGUF", "a GGUF file, which this build does not read"},
+constexpr std::array<Kind, 4> kKinds = {{
     {"lmgg", "a GGML file, which this build does not read"},
     {"PK\x03\x04", "a zip archive (as PyTorch writes weights), which this build does not read"},
     {"\x80\x02", "a Python pickle, which this build never reads: it would run code"},
@@ -97,6 +96,9 @@ void refuse_foreign_directory(const FileSystem& files, const std::string& path) 
   constexpr std::array<std::string_view, 4> kForeign = {".gguf", ".bin", ".pt", ".pth"};
   for (const std::string& name : files.list(path)) {
     if (!ends_with_any(name, kForeign)) continue;
+    if (name.ends_with(".gguf"))
+      throw Error(ErrorCode::unsupported, "{}: holds {} but no config.json; name that file", path,
+                  printable(name));
     throw Error(ErrorCode::unsupported, "{}: holds {} but no config.json; {}", path, printable(name),
                 kLoadableModels);
   }

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/loader/gguf_file.h"
 #include "core/loader/tensor_names.h"
 #include "core/loader/weight_directory.h"
 #include "core/loader/weight_summary.h"
 #include "core/models/foreign_path.h"
+#include "core/models/gguf_source.h"
 #include "core/models/synthetic_model.h"
 #include "core/tokenizer/gpt2_files.h"
 
@@ -65,7 +67,7 @@ class DirectorySource final : public ModelSource {
       texts.model = files_.read_text(path_of(model), kMaxTokenizerBytes);
       texts.model_name = model;
     }
-    texts.tokenizer_config_json = read_optional_file("tokenizer_config.json", kMaxTokenizerBytes);
+    texts.tokenizer_config_json = tokenizer_config();
     texts.special_tokens_map_json = read_optional_file("special_tokens_map.json", kMaxTokenizerBytes);
     texts.added_tokens_json = read_optional_file("added_tokens.json", kMaxTokenizerBytes);
     return texts;
@@ -73,6 +75,9 @@ class DirectorySource final : public ModelSource {
 
   std::string chat_template() override {
     return read_optional_file("chat_template.jinja", kMaxTemplateBytes);
+  }
+  std::string tokenizer_config() override {
+    return read_optional_file("tokenizer_config.json", kMaxTokenizerBytes);
   }
 
   std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor& monitor) override {
@@ -157,6 +162,7 @@ class TokenizerFileSource final : public ModelSource {
     return texts;
   }
   std::string chat_template() override { return {}; }
+  std::string tokenizer_config() override { return {}; }
   std::unique_ptr<WeightProvider> weights(ReadScope, const LoadMonitor&) override { refuse(); }
   StoredTensors tensors() override { refuse(); }
 
@@ -178,6 +184,7 @@ const ModelConfig& ModelSource::config() {
 std::shared_ptr<ModelSource> open_model_source(const FileSystem& files, const std::string& path) {
   if (is_synthetic(path)) return open_synthetic_model(path);
   if (files.is_directory(path)) return std::make_shared<DirectorySource>(files, path);
+  if (is_gguf_file(files, path)) return open_gguf_model(files, path);
   if (is_tokenizer_file(files, path)) return std::make_shared<TokenizerFileSource>(files, path);
   refuse_foreign_file(files, path);
 }

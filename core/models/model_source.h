@@ -1,5 +1,5 @@
-// Source of a model: a directory, a bare tokenizer file, or a synthetic model. Opened once for a load or a
-// plan.
+// Source of a model: a directory, a GGUF file, a bare tokenizer file, or a synthetic model. Opened once for a
+// load or a plan.
 #pragma once
 
 #include <cstdint>
@@ -61,6 +61,8 @@ class ModelSource {
   // Returns the file of the chat template; empty if there is none. Older models have the template in
   // tokenizer_config.json.
   virtual std::string chat_template() = 0;
+  // Returns tokenizer_config.json; empty if there is none.
+  virtual std::string tokenizer_config() = 0;
   virtual std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor& monitor) = 0;
   // Returns the tensors in the files; empty for a synthetic model.
   virtual StoredTensors tensors() = 0;
@@ -72,9 +74,9 @@ class ModelSource {
   std::optional<ModelConfig> config_;
 };
 
-// Opens a directory, a bare tokenizer.json, *.model, *.tiktoken or tekken.json file, or "synthetic:..."
-// (synthetic_model.h). Throws ErrorCode::not_found or ErrorCode::unsupported for any other path; the message
-// describes what was found and what can be loaded.
+// Opens a directory, a GGUF file, a bare tokenizer.json, *.model, *.tiktoken or tekken.json file, or
+// "synthetic:..." (synthetic_model.h). Throws ErrorCode::not_found or ErrorCode::unsupported for any other
+// path; the message describes what was found and what can be loaded.
 std::shared_ptr<ModelSource> open_model_source(const FileSystem& files, const std::string& path);
 
 }  // namespace quire

@@ -163,6 +163,7 @@ class SyntheticSource final : public ModelSource {
                 "{}: a synthetic model has no tokenizer; pass token ids instead of text", path());
   }
   std::string chat_template() override { return {}; }
+  std::string tokenizer_config() override { return {}; }
   std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor&) override {
     return make_synthetic_weights(spec_, scope);
   }

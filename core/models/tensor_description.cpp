@@ -30,6 +30,8 @@ TensorDescription describe_matrix(const WeightDirectory& directory, const Tensor
   TensorDescription out;
   out.name = owner.key;
   out.format = owner.format->name;
+  const StoredType& type = *layer.at(owner.format->suffixes[0]).tensor->type;
+  if (type.has_blocks()) out.format = lower_case(type.name);
   out.shape = owner.format->describe(layer);
   out.layer = layer_of(owner.key, layer_prefix);
   return out;

@@ -13,7 +13,7 @@ namespace quire {
 // One tensor of the files. A quantized matrix counts as one, even if it is stored in several tensors.
 struct TensorDescription {
   std::string name;            // without the suffix of the format: "model.layers.0.mlp.down_proj"
-  std::string format;          // "gptq" (weight_formats.h), or the type of floats: "f16"
+  std::string format;          // "gptq" (weight_formats.h), or the type of floats or blocks: "f16", "q4_k"
   std::vector<int64_t> shape;  // matrix: [outputs, inputs]; stack of matrices: experts first
   int64_t stored_bytes = 0;    // including scales, orders and biases
   int32_t layer = -1;          // -1: the tensor belongs to no layer

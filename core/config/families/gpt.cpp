@@ -108,24 +108,26 @@ constexpr TensorKeys starcoder2_keys() {
   return keys;
 }
 
-// Columns of gate and up are interleaved.
+// Columns of gate and up are interleaved. GGUF files have matrices of their own for each expert.
 void gpt_oss(ModelReader& reader) {
   const int32_t width = reader.intermediate();
+  const bool is_stacked = reader.flag("stacked_experts", true);
   const ColumnOrder order = order_of_blocks(width, {1, 1});
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     AttentionPart& attention = layer.attention();
     attention.has_sinks = true;
     attention.sinks = {reader.key(i, "self_attn.sinks"), attention.heads.num_heads};
-    ExpertsPart experts = routed(reader, i, {"mlp.router", "mlp.experts."});
+    ExpertsPart experts = routed(reader, i, {"mlp.router", is_stacked ? "mlp.experts." : "mlp.experts.{}."});
     experts.router.bias = BiasRule::required;
     experts.score = kernels::RouterScore::softmax_of_chosen;
     MlpPart& expert = experts.expert;
-    expert = stacked_expert(reader, i, {"mlp.experts.gate_up_proj", "mlp.experts.down_proj", true},
-                            experts.num_experts, width);
-    for (MatrixPart* matrix : {&expert.gate_up.front(), &expert.down}) {
-      matrix->bias = BiasRule::required;
+    if (is_stacked) {
+      expert = stacked_expert(reader, i, {"mlp.experts.gate_up_proj", "mlp.experts.down_proj", true},
+                              experts.num_experts, width);
+      expert.gate_up.front().order = order;
     }
-    expert.gate_up.front().order = order;
+    for (MatrixPart& matrix : expert.gate_up) matrix.bias = BiasRule::required;
+    expert.down.bias = BiasRule::required;
     expert.activation = kernels::Activation::clamped_swish;
     expert.a = reader.number_or("swiglu_alpha", 1.702, 0.0, 1e3);
     expert.limit = reader.number_or("swiglu_limit", 7.0, 0.0, 1e6);

@@ -98,7 +98,7 @@ TEST_P(ForeignPath, IsDescribedInAnErrorWithTheSupportedKinds) {
 }
 
 const std::vector<Foreign> kForeign = {
-    {"gguf", "m/a.gguf", "m/a.gguf", "GGUF\x03", ErrorCode::unsupported, "a GGUF file"},
+    {"gguf", "m/a.gguf", "m/a.gguf", "GGUF\x03", ErrorCode::truncated, "the version needs 4 bytes"},
     {"zip", "m/a.pt", "m/a.pt", "PK\x03\x04....", ErrorCode::unsupported, "a zip archive"},
     {"pickle", "m/a.bin", "m/a.bin", "\x80\x02}q", ErrorCode::unsupported, "a Python pickle"},
     {"page", "m/a.json", "m/a.json", "<!DOCTYPE html>", ErrorCode::unsupported, "like a web page"},
@@ -109,7 +109,8 @@ const std::vector<Foreign> kForeign = {
     {"empty", "m/a", "m/a", "", ErrorCode::unsupported, "a model is a directory"},
     {"hub", "owner/Model-1.5B", "m/a", "", ErrorCode::not_found, "a name on a model hub"},
     {"missing", "/no/such/model", "m/a", "", ErrorCode::not_found, "a model is a directory"},
-    {"gguf_inside", "m", "m/a.gguf", "GGUF", ErrorCode::unsupported, "holds a.gguf but no config.json"},
+    {"gguf_inside", "m", "m/a.gguf", "GGUF", ErrorCode::unsupported,
+     "holds a.gguf but no config.json; name that file"},
     {"pickle_inside", "m", "m/pytorch_model.bin", "PK", ErrorCode::unsupported, "holds pytorch_model.bin"},
     {"no_config", "m", "m/tokenizer.json", "{}", ErrorCode::not_found, "m/config.json: no such file"},
 };

@@ -1,0 +1,107 @@
+// The tiny model of each family that GGUF files can have, converted to GGUF: the logits are those of its
+// directory, and so those of transformers.
+#include "core/models/gguf_families.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/core/models/gguf_conversion.h"
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/transformer_runner.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/golden_families.h"
+#include "tests/support/memory_file_system.h"
+
+namespace quire::testing {
+namespace {
+
+std::shared_ptr<const Model> load_file(const std::string& bytes, int32_t num_shards = 1) {
+  MemoryFileSystem files;
+  files.write("m/model.gguf", bytes);
+  ModelOptions options;
+  options.source = open_model_source(files, "m/model.gguf");
+  options.devices = {open_test_device()};
+  options.num_shards = num_shards;
+  return Model::load(options);
+}
+
+class GgufFamilyTest : public ::testing::TestWithParam<GgufConversion> {};
+
+TEST_P(GgufFamilyTest, LogitsAreThoseOfTheDirectory) {
+  const FamilyDirectory directory(GetParam().family);
+  if (const std::string refusal = refusal_of(directory.path()); !refusal.empty()) GTEST_SKIP() << refusal;
+  const StoredModel model = read_stored_model(directory.path());
+  TransformerRunner runner(load_file(gguf_of(model, GetParam()).build()), {});
+  const double error =
+      golden_error(runner.logits(read_ids(directory.golden(), "input_ids"), 512), directory.golden());
+  RecordProperty("relative_rms", std::to_string(error));
+  EXPECT_LE(error, tolerance(2e-3, 1e-2));
+}
+
+std::string family_name(const ::testing::TestParamInfo<GgufConversion>& conversion) {
+  return conversion.param.family;
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, GgufFamilyTest, ::testing::ValuesIn(gguf_conversions()), family_name);
+
+StoredModel llama() {
+  return read_stored_model(FamilyDirectory("llama3").path());
+}
+
+GgufBuilder llama_file() {
+  return gguf_of(llama(), gguf_conversions().front());
+}
+
+// Rows of q and k are ordered anew, and a shard takes its own heads of them.
+TEST(GgufModels, ShardsChangeNothing) {
+  const std::string file = llama_file().build();
+  const TokenIds ids = {1, 5, 9, 33, 2, 7};
+  EXPECT_EQ(TransformerRunner(load_file(file, 2), {}).logits(ids, 512),
+            TransformerRunner(load_file(file), {}).logits(ids, 512));
+}
+
+TEST(GgufModels, AreRefusedByNameIfTheyAreNoModelOfText) {
+  const auto refuse = [](const std::function<void(GgufBuilder&)>& change, const std::string& message) {
+    GgufBuilder file = llama_file();
+    change(file);
+    expect_error(ErrorCode::unsupported, {"m/model.gguf", message}, [&] { load_file(file.build()); });
+  };
+  refuse(
+      [](GgufBuilder& file) {
+        file.keys[0] = GgufKey{"general.architecture", 8, GgufBuilder::text("clip")};
+      },
+      "a projector of images or sound");
+  refuse(
+      [](GgufBuilder& file) {
+        file.keys[0] = GgufKey{"general.architecture", 8, GgufBuilder::text("rwkv7")};
+      },
+      "the architecture \"rwkv7\" of GGUF files is not supported");
+  refuse([](GgufBuilder& file) { file.add_text("general.type", "adapter"); }, "an adapter, not a model");
+  refuse(
+      [](GgufBuilder& file) {
+        file.add_floats("blk.1.attn_sub_norm.weight", {2}, {1.0f, 1.0f});
+      },
+      "tensor \"blk.1.attn_sub_norm.weight\" is no part of LlamaForCausalLM");
+}
+
+TEST(GgufModels, AShapeThatContradictsTheMetadataIsRefused) {
+  GgufBuilder file = llama_file();
+  for (GgufTensor& tensor : file.tensors)
+    if (tensor.name == "blk.0.attn_q.weight") std::swap(tensor.shape[0], tensor.shape[1] = 32);
+  try {
+    load_file(file.build());
+    ADD_FAILURE() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("m/model.gguf"), std::string::npos) << error.what();
+  }
+}
+
+TEST(GgufModels, AMissingKeyIsAnErrorThatNamesIt) {
+  for (const char* key : {"general.architecture", "llama.block_count", "llama.embedding_length"}) {
+    GgufBuilder file = llama_file();
+    std::erase_if(file.keys, [&](const GgufKey& one) { return one.name == key; });
+    expect_error(ErrorCode::format, {"m/model.gguf", key}, [&] { load_file(file.build()); });
+  }
+}
+
+}  // namespace
+}  // namespace quire::testing
