@@ -13,6 +13,7 @@
 #include "core/chat/segments.h"
 #include "core/chat/time_text.h"
 #include "core/engine/requests/prompt_builder.h"
+#include "core/models/model_source.h"
 
 using namespace quire::capi;
 using quire::Error;
@@ -76,6 +77,12 @@ quire_chat_template* quire_chat_template_open(const char* text, size_t text_len,
   return guard(error, static_cast<quire_chat_template*>(nullptr), [&] {
     const std::string path(c_text_argument(text, text_len, "text"));
     const quire::FileSystem& files = quire::posix_file_system();
+    if (files.is_file(path)) {
+      const auto source =
+          quire::with_parameter("text", [&] { return quire::open_model_source(files, path); });
+      return make_handle<quire_chat_template>(
+          quire::with_own_settings(TemplateSet::load({source->tokenizer_config(), {}, {}}, path)));
+    }
     if (!files.is_directory(path)) {
       throw Error(ErrorCode::not_found, "{}: not a model directory", quire::printable(path, 4096)).at("text");
     }

@@ -1,6 +1,12 @@
 #include "core/engine/model/model_chat.h"
 
+#include <utility>
+
 namespace quire {
+
+ModelChat::ModelChat(std::string tokenizer_config) {
+  files_.tokenizer_config_json = std::move(tokenizer_config);
+}
 
 ModelChat::ModelChat(const FileSystem& files, const std::string& directory) {
   try {

@@ -17,6 +17,8 @@ class ModelChat {
  public:
   // Creates the chat of a model without templates.
   ModelChat() = default;
+  // Creates the chat of a model that has its templates in tokenizer_config.json alone, given as text.
+  explicit ModelChat(std::string tokenizer_config);
   // Reads the files. Stores an error for templates() to throw, so that a bad template does not fail a load.
   ModelChat(const FileSystem& files, const std::string& directory);
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/base/checksum.h"
+#include "core/loader/gguf_file.h"
 #include "core/models/stage_sizes.h"
 #include "core/models/synthetic_model.h"
 
@@ -32,6 +33,10 @@ std::string sums_of(const File& file) {
 std::string files_of(const FileSystem& files, const std::string& path) {
   if (is_synthetic(path)) return path;
   std::string text;
+  if (!files.is_directory(path)) {
+    for (const GgufFile& part : open_gguf_files(files, path)) text += sums_of(*part.file()) + "\n";
+    return text;
+  }
   for (const std::string& name : files.list(path)) {
     if (name.ends_with(".safetensors") || name == "model.safetensors.index.json" || name == "config.json" ||
         name == "params.json")

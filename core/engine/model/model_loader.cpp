@@ -78,7 +78,11 @@ LoadedModel load_path(const Load& load, const std::string& path) {
     }
   }
   loaded.generation_config = options.plan.source->generation_config();
-  if (files.is_directory(path)) loaded.chat = std::make_shared<ModelChat>(files, path);
+  if (files.is_directory(path)) {
+    loaded.chat = std::make_shared<ModelChat>(files, path);
+  } else if (std::string config = options.plan.source->tokenizer_config(); !config.empty()) {
+    loaded.chat = std::make_shared<ModelChat>(std::move(config));
+  }
   return loaded;
 }
 
