@@ -52,6 +52,9 @@ func templateSource(config server.ModelConfig) string {
 	if source, err := os.ReadFile(path); err == nil {
 		return string(source)
 	}
+	if source := ggufTemplate(config.Path); source != "" {
+		return source
+	}
 	text, err := os.ReadFile(filepath.Join(config.Path, "tokenizer_config.json"))
 	if err != nil {
 		return ""
