@@ -58,8 +58,9 @@ constexpr std::array<GgufPart, 2> kGptOssParts = {{
     {"post_attention_norm", "post_attention_layernorm"},
 }};
 
-void normalize_experts(const GgufModel&, JsonObject& config) {
-  config.add("norm_topk_prob", true);
+// The weights of the chosen experts sum to one unless the file decides it.
+void normalize_experts(const GgufModel& model, JsonObject& config) {
+  if (!model.flag("expert_weights_norm")) config.add("norm_topk_prob", true);
 }
 
 // The scale of attention is a power of the size of a head, or of an average head in the largest models.
@@ -166,7 +167,6 @@ constexpr auto kRows = std::to_array<GgufFamily>({
      .configure = gemma3},
     {.architecture = "phi2", .class_name = "PhiForCausalLM"},
     {.architecture = "phi3", .class_name = "Phi3ForCausalLM"},
-    {.architecture = "phimoe", .class_name = "PhimoeForCausalLM", .parts = kMixtralParts},
     {.architecture = "granite",
      .class_name = "GraniteForCausalLM",
      .has_rotary_pairs = true,

@@ -382,7 +382,6 @@ const std::vector<GgufConversion>& gguf_conversions() {
       {"phi", "phi2"},
       {"phi3", "phi3"},
       {"phi3_longrope", "phi3"},
-      {"phimoe", "phimoe"},
       {"granite", "granite", true},
       {"cohere", "command-r"},
       {"cohere2", "cohere2"},
