@@ -54,8 +54,8 @@ FakeExecutor::FakeExecutor(const ExecutorLimits& limits, int32_t num_shards)
     : limits_(limits),
       num_pages_(limits.guaranteed_pages()),
       slots_(make_slots(limits.num_pages, num_shards)),
-      marks_(static_cast<size_t>(limits.num_pages), int8_t{-1}),
       states_(limits.num_state_slots),
+      marks_(static_cast<size_t>(limits.num_pages), int8_t{-1}),
       logits_(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.vocab_size)),
       wrong_reads_(static_cast<size_t>(limits.max_logit_rows)) {
   for (const WindowGroup& group : limits.windows)
