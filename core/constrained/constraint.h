@@ -14,7 +14,7 @@
 #include "core/base/ids.h"
 #include "core/constrained/json_form.h"
 #include "core/constrained/push_down.h"
-#include "core/constrained/state_pool.h"
+#include "core/constrained/shared_states.h"
 #include "core/constrained/token_trie.h"
 
 namespace quire {
@@ -59,7 +59,7 @@ class Constraint {
   const std::shared_ptr<const TokenVocabulary> vocabulary_;
   const ConstraintKind kind_;
   const std::string source_;
-  mutable StatePool pool_;
+  mutable SharedStatesPool pool_;
 };
 
 // The state of one text under a constraint. Not thread-safe; a copy continues from the same position.

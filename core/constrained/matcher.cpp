@@ -22,7 +22,7 @@ bool is_dead(const Position& position) {
 
 template <typename Act>
 auto Matcher::use_states(const Act& act) const {
-  StatePool& pool = constraint_->pool_;
+  SharedStatesPool& pool = constraint_->pool_;
   std::shared_ptr<SharedStates> states = states_;
   for (int num_moves = 0;; ++num_moves) {
     bool is_new = false;

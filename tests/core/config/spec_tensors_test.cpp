@@ -55,8 +55,9 @@ class Walk {
     const Shape one = part.transposed ? Shape{part.num_in, part.num_out} : Shape{part.num_out, part.num_in};
     Shape shape = one;
     if (part.num_slabs > 0) shape.insert(shape.begin(), part.num_slabs);
-    if (part.order)
+    if (part.order) {
       for (const int32_t output : *part.order) EXPECT_TRUE(output >= 0 && output < part.num_out) << part.key;
+    }
     for (int32_t i = 0; i < (part.num_slabs > 0 ? 1 : num_tensors); ++i) {
       const std::string key = numbered(part.key, i);
       expect(stored_.count(key) > 0 ? key : key + ".weight", shape);
@@ -188,7 +189,11 @@ class Walk {
   }
 
   void ends(const ModelSpec& model) {
-    matrix({.key = model.embedding.key, .num_in = model.hidden_size, .num_out = model.vocab_size});
+    MatrixPart embedding;
+    embedding.key = model.embedding.key;
+    embedding.num_in = model.hidden_size;
+    embedding.num_out = model.vocab_size;
+    matrix(embedding);
     norm(model.head.norm);
     if (!model.head.tied || stored_.count(model.head.projection.key + ".weight") > 0)
       matrix(model.head.projection);

@@ -106,8 +106,11 @@ TEST(TensorNames, AnExpertIsReadFromTheStackOfAll) {
   const WeightDirectory directory = WeightDirectory::open(files, "m");
   const TensorNames names(directory, keys_of("Qwen3_5MoeForCausalLM"));
   const auto found = [&](const std::string& part, int32_t num_in, int32_t num_out) {
-    return names.with_fused_source(
-        {.key = "model.layers.0.mlp.experts." + part, .num_in = num_in, .num_out = num_out});
+    LinearRequest request;
+    request.key = "model.layers.0.mlp.experts." + part;
+    request.num_in = num_in;
+    request.num_out = num_out;
+    return names.with_fused_source(request);
   };
   const LinearRequest up = found("2.up_proj", 2, 4);
   EXPECT_EQ(up.key, prefix + "layers.0.mlp.experts.gate_up_proj");

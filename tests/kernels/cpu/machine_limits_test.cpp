@@ -36,7 +36,7 @@ TEST_P(MachineLimits, AllOperationsAreDoneAndCounted) {
   std::vector<int32_t> sums(scales.size());
   for (int32_t r = 0; r < isa.full.max_tile_rows; ++r) {
     isa.full.quantize_row({row.data(), nullptr, kernels::kBlockRows, 1},
-                          {x.data(), scales.data(), sums.data(), r, isa.full.max_tile_rows});
+                          {x.data(), scales.data(), sums.data(), nullptr, r, isa.full.max_tile_rows});
   }
   const int32_t product = sums[0];
   EXPECT_EQ(product, kernels::kBlockRows * 32639);

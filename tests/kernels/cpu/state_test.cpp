@@ -16,7 +16,7 @@ using kernels::StateLines;
 using kernels::StateOpParams;
 using kernels::Status;
 
-size_t size(int64_t count) {
+size_t to_size(int64_t count) {
   return static_cast<size_t>(count);
 }
 
@@ -33,16 +33,16 @@ struct TestLane {
 class StateSlots {
  public:
   StateSlots(CpuDevice& device, const StateOp& op, int32_t num_slots)
-      : device_(device), op_(op), stride_(kernels::state_bytes(op.shape()) + 64), lines_(size(num_slots)) {
-    EXPECT_EQ(device.table().allocate(device.handle(), stride_ * size(num_slots), &memory_), Status::ok);
-    std::memset(memory_, 0xff, stride_ * size(num_slots));
+      : device_(device), op_(op), stride_(kernels::state_bytes(op.shape()) + 64), lines_(to_size(num_slots)) {
+    EXPECT_EQ(device.table().allocate(device.handle(), stride_ * to_size(num_slots), &memory_), Status::ok);
+    std::memset(memory_, 0xff, stride_ * to_size(num_slots));
   }
   StateSlots(const StateSlots&) = delete;
   StateSlots& operator=(const StateSlots&) = delete;
   ~StateSlots() { device_.table().release(device_.handle(), memory_); }
 
-  StateLines& lines(int32_t slot) { return lines_[size(slot)]; }
-  uint8_t* bytes(int32_t slot) { return static_cast<uint8_t*>(memory_) + stride_ * size(slot); }
+  StateLines& lines(int32_t slot) { return lines_[to_size(slot)]; }
+  uint8_t* bytes(int32_t slot) { return static_cast<uint8_t*>(memory_) + stride_ * to_size(slot); }
   size_t stride() const { return stride_; }
 
   // Forgets a slot; what it held must not be read any more.
@@ -61,13 +61,13 @@ class StateSlots {
   std::vector<std::vector<float>> step(const std::vector<TestLane>& lanes) {
     Batch batch;
     std::vector<float> rows;
-    const auto wide = size(op_.input_columns());
+    const auto wide = to_size(op_.input_columns());
     for (const TestLane& lane : lanes) add_lane(lane, batch);
     for (const TestLane& lane : lanes) {
       const auto first = lane.rows->begin() + lane.position * op_.input_columns();
       rows.insert(rows.end(), first, first + lane.count * op_.input_columns());
     }
-    std::vector<float> output(rows.size() / wide * size(op_.output_columns()));
+    std::vector<float> output(rows.size() / wide * to_size(op_.output_columns()));
     StateOpParams common;
     common.batch = batch.view();
     common.store = {memory_, stride_};
@@ -234,7 +234,7 @@ class RandomSchedule {
   void step() {
     std::vector<Sequence*> chosen;
     for (const int32_t s : random_.permutation(kNumSequences)) {
-      Sequence& sequence = sequences_[size(s)];
+      Sequence& sequence = sequences_[to_size(s)];
       if (sequence.position == kLength) sequence.position = 0;  // again, in a slot with old content
       if (random_.below(3) != 0) chosen.push_back(&sequence);
     }
@@ -326,7 +326,7 @@ TEST_P(StateTest, AStepLeavesTheSlotsOfOthersAndTheBankItReadsFrom) {
     const int32_t bank = kernels::state_bank(slots.lines(0), 32);
     ASSERT_GE(bank, kernels::kFromLineBefore);
     const size_t bank_bytes = kernels::state_layout(op->shape()).bank_bytes;
-    const uint8_t* const own = slots.bytes(0) + size(bank - kernels::kFromLineBefore) * bank_bytes;
+    const uint8_t* const own = slots.bytes(0) + to_size(bank - kernels::kFromLineBefore) * bank_bytes;
     const std::vector<uint8_t> before(own, own + bank_bytes);
     slots.step({{&rows, 32, 60, 0, 0}});
     EXPECT_TRUE(std::equal(before.begin(), before.end(), own)) << op->name();
@@ -458,7 +458,7 @@ TEST(StateErrorsTest, SlotsAndBanksThatDoNotFitAreRefused) {
   CpuDevice device("scalar", 1);
   const auto ops = small_state_ops(random);
   const StateOp& op = *ops[0];
-  std::vector<float> rows = op.random_rows(random, 1), output(size(op.output_columns()));
+  std::vector<float> rows = op.random_rows(random, 1), output(to_size(op.output_columns()));
   std::vector<uint8_t> memory(kernels::state_bytes(op.shape()) + 64);
   const int32_t starts[] = {0, 1};
   int32_t position = 16, read = 0, write = 0, bank = 0;

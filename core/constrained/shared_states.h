@@ -29,7 +29,7 @@ class SharedStates {
   void note_use(uint64_t now) noexcept QUIRE_REQUIRES(mutex);
 
  private:
-  friend class StatePool;
+  friend class SharedStatesPool;
   const std::shared_ptr<std::atomic<size_t>> total_bytes_;
   std::atomic<size_t> bytes_ = 0;
   std::atomic<uint64_t> last_use_ = 0;
@@ -39,10 +39,10 @@ class SharedStates {
 
 // The stores of states of one constraint. Texts begin with the current store and leave it when it is full. A
 // store ends with its last text, or when all stores need too much memory. Safe to use from any thread.
-class StatePool {
+class SharedStatesPool {
  public:
   // Drops the least recently used states while all together need more than max_bytes.
-  explicit StatePool(size_t max_bytes) : max_bytes_(max_bytes) {}
+  explicit SharedStatesPool(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   // Sets the states that the first text begins with.
   void start_with(std::shared_ptr<SharedStates> states);

@@ -1,4 +1,4 @@
-#include "core/constrained/state_pool.h"
+#include "core/constrained/shared_states.h"
 
 #include <algorithm>
 #include <new>
@@ -23,23 +23,23 @@ void SharedStates::note_use(uint64_t now) noexcept {
   last_use_ = now;
 }
 
-std::shared_ptr<SharedStates> StatePool::current() const {
+std::shared_ptr<SharedStates> SharedStatesPool::current() const {
   const MutexLock lock(mutex_);
   return current_;
 }
 
-void StatePool::start_with(std::shared_ptr<SharedStates> states) {
+void SharedStatesPool::start_with(std::shared_ptr<SharedStates> states) {
   const MutexLock lock(mutex_);
   listed_.push_back(states);
   states->is_listed_ = true;
   current_ = std::move(states);
 }
 
-std::shared_ptr<SharedStates> StatePool::wrap(std::unique_ptr<MaskMaker> made) const {
+std::shared_ptr<SharedStates> SharedStatesPool::wrap(std::unique_ptr<MaskMaker> made) const {
   return std::make_shared<SharedStates>(std::move(made), total_bytes_);
 }
 
-void StatePool::note_use(const std::shared_ptr<SharedStates>& states) noexcept {
+void SharedStatesPool::note_use(const std::shared_ptr<SharedStates>& states) noexcept {
   const bool had_space = !states->is_half_full_;
   states->note_use(++num_uses_);
   if (states->is_listed_ && had_space == !states->is_half_full_) return;
@@ -54,7 +54,7 @@ void StatePool::note_use(const std::shared_ptr<SharedStates>& states) noexcept {
 }
 
 // Returns false if memory is short; the next use lists the states then.
-bool StatePool::list(const std::shared_ptr<SharedStates>& states) noexcept {
+bool SharedStatesPool::list(const std::shared_ptr<SharedStates>& states) noexcept {
   std::erase_if(listed_, [](const std::weak_ptr<SharedStates>& other) { return other.expired(); });
   try {
     listed_.push_back(states);
@@ -66,7 +66,7 @@ bool StatePool::list(const std::shared_ptr<SharedStates>& states) noexcept {
 }
 
 // Removes the least recently used states from the list.
-std::shared_ptr<SharedStates> StatePool::take_oldest(const SharedStates& besides) noexcept {
+std::shared_ptr<SharedStates> SharedStatesPool::take_oldest(const SharedStates& besides) noexcept {
   const MutexLock lock(mutex_);
   std::shared_ptr<SharedStates> oldest;
   for (const std::weak_ptr<SharedStates>& weak : listed_) {
@@ -80,7 +80,7 @@ std::shared_ptr<SharedStates> StatePool::take_oldest(const SharedStates& besides
   return oldest;
 }
 
-void StatePool::trim(const SharedStates& states) noexcept {
+void SharedStatesPool::trim(const SharedStates& states) noexcept {
   while (*total_bytes_ > max_bytes_) {
     const std::shared_ptr<SharedStates> oldest = take_oldest(states);
     if (oldest == nullptr) return;
