@@ -53,7 +53,8 @@ MatrixParts LayerBuilder::as_stored(const MatrixParts& parts) const {
 
 std::vector<float> LayerBuilder::host_vector(const VectorPart& part) const {
   std::vector<float> values;
-  const bool has_other = !part.other_name.empty() && !has_tensor(stored_name(part.name));
+  const bool has_other = !part.other_name.empty() && !has_tensor(stored_name(part.name)) &&
+                         has_tensor(stored_name(part.other_name));
   const std::string& name = has_other ? part.other_name : part.name;
   for (int32_t i = 0; i < part.num_tensors; ++i) {
     const std::vector<float> own =

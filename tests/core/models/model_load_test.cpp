@@ -84,10 +84,10 @@ TEST_F(ModelLoad, AMissingDirectoryIsNamed) {
 
 TEST_F(ModelLoad, AnUnknownArchitectureIsNamedWithTheListOfFamilies) {
   std::ofstream(directory_ / "config.json")
-      << R"({"architectures": ["MambaForCausalLM"], "hidden_size": 64})";
+      << R"({"architectures": ["RwkvForCausalLM"], "hidden_size": 64})";
   std::string message;
   EXPECT_EQ(load_code(&message), ErrorCode::unsupported);
-  EXPECT_NE(message.find("MambaForCausalLM"), std::string::npos);
+  EXPECT_NE(message.find("RwkvForCausalLM"), std::string::npos);
   EXPECT_NE(message.find("docs/formats.md"), std::string::npos) << message;
 }
 
