@@ -1099,7 +1099,7 @@ type MemoryPlan struct {
 	// The bytes of the weights of the head.
 	HeadBytes int64
 
-	// The bytes of the pages of keys and values.
+	// The bytes of the pages of keys and values, and of the slots of recurrent states.
 	KVBytes int64
 
 	// The bytes of activations, logits and scratch.

@@ -145,7 +145,8 @@ type CacheOptions struct {
 	// last tokens. They free pages that fall out of the window, so a longer context costs them no memory. 0, the
 	// default, means max_batch_size, so that no job waits for a window. A lower number makes the cache smaller, and
 	// jobs wait if it does not suffice. It has no effect on models without sliding windows, or on caches so small that
-	// every page may lie in a window.
+	// every page may lie in a window. In models with recurrent layers it is the number of sequences that have states;
+	// some more run in the slots of snapshots.
 	WindowSequences int
 
 	// The number of tokens of one step, 1 to 65536. A longer prompt is computed in chunks between the tokens of other

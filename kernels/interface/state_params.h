@@ -116,8 +116,7 @@ struct GatedNormParams : GatedNormSpec {
   GatedNormInput norm_input;
   int32_t rows = 0;
   int32_t columns = 0;
-  bool gate_is_f32 = false;  // else the activation dtype
-  void* output = nullptr;    // [rows, columns] activation dtype; may be the input if that has no gaps
+  void* output = nullptr;  // [rows, columns] activation dtype; may be the input if that has no gaps
 };
 
 // Copies device memory after the work issued so far: slots for forks and snapshots. The ranges do not

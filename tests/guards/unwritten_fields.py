@@ -2,8 +2,8 @@
 """Kernel interface: the engine or the C boundary writes every field that a backend reads, so that no backend supports a
 setting that cannot be set.
 
-A field counts as written if it is assigned by name, or if its struct is made from a list. Structs that backends fill
-are skipped."""
+A field counts as written if it is assigned by name, or if its struct is made from a list. Structs that backends fill,
+and those that constexpr functions of the interface compute, are skipped."""
 import re
 
 import guard
@@ -28,7 +28,7 @@ def without_comments(text):
 def fields(body):
     for declaration in body.split(";"):
         found = FIELD.match(declaration.strip())
-        if found and "(" not in declaration.split("=")[0]:
+        if found and "(" not in declaration.split("=")[0] and found.group(1) != "operator":
             yield found.group(1)
 
 
@@ -46,6 +46,11 @@ def is_made_from_list(struct, interface, code):
     return any(re.search(pattern, code) for pattern in made)
 
 
+def is_computed(struct, interface):
+    """Returns whether a constexpr function of the interface returns the struct."""
+    return re.search(rf"\bconstexpr {struct} \w+\(", interface) is not None
+
+
 def check(tree):
     headers = tree.select(".h", under=(INTERFACE,))
     if not headers:
@@ -53,10 +58,11 @@ def check(tree):
     code = "\n".join(without_comments(tree.read(path)) for path in tree.select(".h", ".cpp", under=WRITERS)
                      if not (path.startswith(INTERFACE) and path.endswith(".h")))
     interface = {path: without_comments(tree.read(path)) for path in headers}
+    all_headers = "\n".join(interface.values())
     breaches = []
     for path in headers:
         for struct, body in STRUCT.findall(interface[path]):
-            if struct in FILLED_BY_BACKENDS or is_made_from_list(struct, "\n".join(interface.values()), code):
+            if struct in FILLED_BY_BACKENDS or is_computed(struct, all_headers) or is_made_from_list(struct, all_headers, code):
                 continue
             breaches += [f"{path}: nothing writes {struct}.{field}" for field in fields(body)
                          if not is_written(field, code) and f"{struct}.{field}" not in EXEMPT]
@@ -72,6 +78,8 @@ SELF_TESTS = [
     ("made from a list", {"kernels/interface/a.h": HEADER, "core/a.cpp": "Limits x = {1, p};\n"}, 0),
     ("made from a list for a member", {"kernels/interface/a.h": HEADER + "struct All {\n  Limits limits;\n};\n",
                                        "core/a.cpp": "all.limits = {1, p};\n"}, 0),
+    ("computed by the interface", {"kernels/interface/a.h": HEADER + "constexpr Limits limits_of(int a) {\n  return {.a = a};\n}\n",
+                                   "core/a.cpp": "f();\n"}, 0),
     ("in a comment", {"kernels/interface/a.h": HEADER, "core/a.cpp": "x.a = 1;  // x.b = p\n"}, 1),
 ]
 

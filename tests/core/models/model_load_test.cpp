@@ -83,8 +83,7 @@ TEST_F(ModelLoad, AMissingDirectoryIsNamed) {
 }
 
 TEST_F(ModelLoad, AnUnknownArchitectureIsNamedWithTheListOfFamilies) {
-  std::ofstream(directory_ / "config.json")
-      << R"({"architectures": ["RwkvForCausalLM"], "hidden_size": 64})";
+  std::ofstream(directory_ / "config.json") << R"({"architectures": ["RwkvForCausalLM"], "hidden_size": 64})";
   std::string message;
   EXPECT_EQ(load_code(&message), ErrorCode::unsupported);
   EXPECT_NE(message.find("RwkvForCausalLM"), std::string::npos);

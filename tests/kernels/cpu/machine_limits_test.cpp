@@ -33,10 +33,11 @@ TEST_P(MachineLimits, AllOperationsAreDoneAndCounted) {
   const std::vector<float> row(kernels::kBlockRows, 1.0f);
   std::vector<int8_t> x(static_cast<size_t>(isa.full.max_tile_rows) * kernels::kBlockRows * 2);
   std::vector<float> scales(static_cast<size_t>(isa.full.max_tile_rows));
-  std::vector<int32_t> sums(scales.size());
+  std::vector<int32_t> sums(scales.size()), half_sums(scales.size());
   for (int32_t r = 0; r < isa.full.max_tile_rows; ++r) {
-    isa.full.quantize_row({row.data(), nullptr, kernels::kBlockRows, 1},
-                          {x.data(), scales.data(), sums.data(), nullptr, r, isa.full.max_tile_rows});
+    isa.full.quantize_row(
+        {row.data(), nullptr, kernels::kBlockRows, 1},
+        {x.data(), scales.data(), sums.data(), half_sums.data(), r, isa.full.max_tile_rows});
   }
   const int32_t product = sums[0];
   EXPECT_EQ(product, kernels::kBlockRows * 32639);
