@@ -33,15 +33,59 @@ func decodeBody(text []byte, into interface{}) error {
 
 // body returns the whole body.
 func (c *call) body() ([]byte, error) {
-	text, err := io.ReadAll(http.MaxBytesReader(c, io.NopCloser(&countedBody{from: c.r.Body, call: c}), c.config.Limits.MaxBodyBytes))
+	text, err := readAll(http.MaxBytesReader(c, io.NopCloser(&countedBody{from: c.r.Body, call: c}), c.config.Limits.MaxBodyBytes))
 	if err != nil {
 		return nil, bodyFailure(c, err)
 	}
 	c.allowRead(time.Time{}) // from now on the server only waits for the client to disconnect
+	if err := c.awaitDecoding(len(text)); err != nil {
+		return nil, err
+	}
 	if !utf8.Valid(text) {
 		return nil, invalid("", "the body is not UTF-8")
 	}
 	return text, nil
+}
+
+// readAll reads to the end. Its buffer doubles, so that a large body is copied once on average, and a body that does not
+// come takes no memory.
+func readAll(from io.Reader) ([]byte, error) {
+	text := make([]byte, 0, 4<<10)
+	for {
+		if len(text) == cap(text) {
+			text = append(make([]byte, 0, 2*cap(text)), text...)
+		}
+		n, err := from.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		if err == io.EOF {
+			return text, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+const (
+	// Bytes from which a body counts as large. Decoding one takes a processor for longer than a step of the engine.
+	largeBodyBytes = 1 << 20
+	// Time until the end of a connection has been noticed.
+	leavingTime = 2 * time.Millisecond
+)
+
+// awaitDecoding waits until a body may be decoded: large ones one at a time, so that they leave processors to other
+// requests. It fails if the client has left by then, since decoding does not end with its client.
+func (c *call) awaitDecoding(numBytes int) error {
+	if numBytes < largeBodyBytes {
+		return nil
+	}
+	select {
+	case <-c.ctx.Done():
+	case <-time.After(leavingTime):
+	}
+	leave, err := c.server.largeBodies.enter(c.ctx)
+	c.decoded = leave
+	return err
 }
 
 // decode decodes JSON into a struct; its error names the field at fault.
@@ -134,8 +178,16 @@ func (b *countedBody) Read(into []byte) (int, error) {
 
 // end releases the resources of a request.
 func (c *call) end() {
+	c.endDecoding()
 	if c.opened != nil {
 		c.opened.Close()
 	}
 	atomic.AddInt64(&c.server.bodyBytes, -c.bodyBytes)
+}
+
+// endDecoding lets the next large body be decoded.
+func (c *call) endDecoding() {
+	if c.decoded != nil {
+		c.decoded()
+	}
 }

@@ -102,7 +102,7 @@ func (m *meteredModel) TokenizeMarkup(text string, addSpecial bool) ([]int32, er
 }
 
 func (m *meteredModel) inTurn(text string, addSpecial bool, tokenize func(string, bool) ([]int32, error)) ([]int32, error) {
-	leave, err := m.call.server.longTexts.enter(m.call.ctx, len(text))
+	leave, err := m.call.server.longTexts.enterText(m.call.ctx, len(text))
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (m *meteredModel) admitLongText(ctx context.Context, prompt *Prompt, reach 
 	if err := m.checkLength(prompt, reach); err != nil {
 		return nil, err
 	}
-	return m.call.server.longTexts.enter(ctx, len(prompt.Text)+len(prompt.Messages)+len(prompt.Tools))
+	return m.call.server.longTexts.enterText(ctx, len(prompt.Text)+len(prompt.Messages)+len(prompt.Tools))
 }
 
 // A prompt with at most this many bytes per token of the context is tokenized without a further look.
@@ -200,8 +200,8 @@ func contentBytes(messages json.RawMessage) int {
 	return total
 }
 
-// gate lets few long texts be tokenized at the same time. A call into the tokenizer does not end with its
-// client, but a client that leaves while it waits causes no work.
+// gate lets few long texts be tokenized, or few large bodies be decoded, at the same time. Neither ends with its client,
+// but a client that leaves while it waits causes no work.
 type gate chan struct{}
 
 // Bytes from which a text counts as long.
@@ -216,12 +216,18 @@ func newGate() gate {
 	return make(gate, places)
 }
 
-func (g gate) enter(ctx context.Context, numBytes int) (leave func(), err error) {
+// enterText lets a short text pass without a place.
+func (g gate) enterText(ctx context.Context, numBytes int) (leave func(), err error) {
+	if numBytes < longTextBytes {
+		return func() {}, ctx.Err()
+	}
+	return g.enter(ctx)
+}
+
+// enter waits for a place, which the caller frees with `leave`.
+func (g gate) enter(ctx context.Context) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
-	}
-	if numBytes < longTextBytes {
-		return func() {}, nil
 	}
 	select {
 	case g <- struct{}{}:

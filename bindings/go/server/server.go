@@ -28,13 +28,16 @@ type Server struct {
 	started   time.Time
 	paths     map[string]bool // of the metrics
 	longTexts gate
-	bodyBytes int64 // of all running requests; atomic
+
+	largeBodies gate  // of bodies that are decoded
+	bodyBytes   int64 // of all running requests; atomic
 }
 
 // New creates a server for the models of an engine. The configuration must have been checked.
 func New(engine Engine, config *Config, log *Logger) *Server {
 	s := &Server{engine: engine, admission: newAdmission(config), stored: newStore(&config.Limits),
-		log: log, mux: http.NewServeMux(), started: time.Now(), paths: map[string]bool{}, longTexts: newGate()}
+		log: log, mux: http.NewServeMux(), started: time.Now(), paths: map[string]bool{}, longTexts: newGate(),
+		largeBodies: make(gate, 1)}
 	s.config.Store(config)
 	s.log.SetLevel(config.Level())
 	s.routes()
@@ -243,8 +246,9 @@ type call struct {
 	permit *permit
 	config *Config
 
-	bodyBytes int64 // read so far
-	opened    Model // nil if none
+	bodyBytes int64  // read so far
+	decoded   func() // lets the next large body be decoded; nil if this one is not large
+	opened    Model  // nil if none
 }
 
 func (s *Server) post(path string, handle func(*call) error) {
@@ -392,6 +396,7 @@ func answer(w http.ResponseWriter, value interface{}) error {
 // open opens a model until the end of the call. It resolves the name for the key of the call, and tries the
 // fallbacks if the model cannot be opened.
 func (s *Server) open(c *call, name string, promptBytes int) (*meteredModel, error) {
+	c.endDecoding() // a model may have to be loaded
 	if name == "" {
 		return nil, invalid("model", "model is missing")
 	}
