@@ -73,7 +73,7 @@ func (a *admission) authenticate(r *http.Request) (Key, *Failure) {
 	}
 	if found == nil {
 		return Key{}, &Failure{Status: http.StatusUnauthorized, Kind: "authentication_error", Code: "invalid_api_key",
-			Message: "the API key is missing or unknown"}
+			Message: "the API key is missing or unknown; send it as Authorization: Bearer KEY, or as x-api-key: KEY"}
 	}
 	return *found, nil
 }
@@ -104,22 +104,25 @@ func (a *admission) enter(key Key) (*permit, *Failure) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closing {
-		return nil, unavailable(5*time.Second, "the server is shutting down").Because("shutting_down")
+		return nil, unavailable(5*time.Second, "the server is shutting down; send the request again later").Because("shutting_down")
 	}
 	if a.running >= a.limits.MaxQueue {
-		return nil, overloaded(time.Second, "%d requests are running, which is the limit", a.running).Because("queue_full")
+		return nil, overloaded(time.Second, "%d requests are running, which is the limit; send the request again later", a.running).
+			Because("queue_full")
 	}
 	b := a.bucketOf(key)
 	if key.MaxJobs > 0 && b.running >= key.MaxJobs {
-		return nil, overloaded(time.Second, "%d requests of this key are running, which is its limit", b.running).
+		return nil, overloaded(time.Second, "%d requests of this key are running, which is its limit; wait until one has ended",
+			b.running).
 			Because("key_jobs")
 	}
 	if wait := missing(b.requests, 1, key.RequestsPerMinute); wait > 0 {
-		return nil, overloaded(wait, "the key is limited to %d requests per minute", key.RequestsPerMinute).
+		return nil, overloaded(wait, "the key is limited to %d requests per minute; send the request again later",
+			key.RequestsPerMinute).
 			Because("key_requests")
 	}
 	if wait := missing(b.tokens, 1, key.TokensPerMinute); wait > 0 {
-		return nil, overloaded(wait, "the key is limited to %d tokens per minute", key.TokensPerMinute).
+		return nil, overloaded(wait, "the key is limited to %d tokens per minute; send the request again later", key.TokensPerMinute).
 			Because("key_tokens")
 	}
 	b.requests--
@@ -176,8 +179,8 @@ func (p *permit) reserve(numTokens int) *Failure {
 	defer p.of.mu.Unlock()
 	b := p.of.bucketOf(p.key)
 	if wait := missing(b.tokens, float64(numTokens), limit); wait > 0 {
-		return overloaded(wait, "the prompt has %d tokens, and the key is limited to %d tokens per minute", numTokens,
-			limit).Because("key_tokens")
+		return overloaded(wait, "the prompt has %d tokens, and the key is limited to %d tokens per minute; send it again later",
+			numTokens, limit).Because("key_tokens")
 	}
 	b.tokens -= float64(numTokens)
 	return nil

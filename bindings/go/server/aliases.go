@@ -36,14 +36,14 @@ func (s *Server) administerAliases(w http.ResponseWriter, r *http.Request, name 
 		}
 		_ = answer(w, map[string]string{"alias": name, "model": target})
 	default:
-		s.fail(w, r, notFound("", "the admin interface has no %s %s", r.Method, r.URL.Path))
+		s.fail(w, r, notFound("", "the admin interface has no %s %s; GET /openapi.json lists the paths", r.Method, r.URL.Path))
 	}
 }
 
 func readTarget(w http.ResponseWriter, r *http.Request) (string, error) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAliasBytes))
 	if err != nil {
-		return "", invalid("", "the body is incomplete, or larger than %d bytes", maxAliasBytes)
+		return "", invalid("", `the body is incomplete, or larger than %d bytes; it must be {"model": NAME}`, maxAliasBytes)
 	}
 	var body aliasRequest
 	if err := decodeBody(text, &body); err != nil {
@@ -81,10 +81,10 @@ func (s *Server) exchange(r *http.Request, alias, target string) error {
 // withAlias returns a configuration with one alias changed or added.
 func (c *Config) withAlias(alias, target string) (*Config, error) {
 	if _, is := c.Models[alias]; is {
-		return nil, invalid("model", "%q is the name of a model, not of an alias", alias)
+		return nil, invalid("model", "%q is the name of a model, not of an alias; choose another name", alias)
 	}
 	if _, known := c.Models[target]; !known {
-		return nil, notFound("model_not_found", "there is no model %q", target)
+		return nil, notFound("model_not_found", "there is no model %q; GET /v1/models lists the models", target)
 	}
 	changed := *c
 	changed.Aliases = map[string]string{alias: target}

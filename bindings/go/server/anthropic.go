@@ -48,9 +48,9 @@ func (s *Server) listAnthropicModels(w http.ResponseWriter, r *http.Request, nam
 		return
 	}
 	after, before := query.Get("after_id"), query.Get("before_id")
-	for _, cursor := range []string{after, before} {
+	for field, cursor := range map[string]string{"after_id": after, "before_id": before} {
 		if cursor != "" && !isListed(cursor, names) {
-			s.fail(w, r, invalid("after_id", "there is no model %q to continue the list at", cursor))
+			s.fail(w, r, invalid(field, "%s is %q, which is not a model of the list; leave it out", field, cursor))
 			return
 		}
 	}

@@ -61,7 +61,7 @@ func (s *Server) logged(work *responseWork, owner string) func(kind string, valu
 // requireModel refuses a model that the configuration lacks, so that the client learns of it at once.
 func (s *Server) requireModel(c *call, work *responseWork) error {
 	if work.request.Model == "" {
-		return invalid("model", "model is missing")
+		return invalid("model", "model is missing; GET /v1/models lists the models")
 	}
 	resolved, failure := c.config.resolve(routedRequest{name: work.request.Model, owner: c.key.Owner,
 		promptBytes: len(work.generation.Messages), requests: s.admission.numRunning()}, &routeShares{})
@@ -69,7 +69,7 @@ func (s *Server) requireModel(c *call, work *responseWork) error {
 		return failure
 	}
 	if !c.key.mayUse(resolved) {
-		return notFound("model_not_found", "there is no model %q for this key", work.request.Model)
+		return notFound("model_not_found", "there is no model %q for this key; GET /v1/models lists its models", work.request.Model)
 	}
 	return nil
 }

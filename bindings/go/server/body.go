@@ -42,7 +42,7 @@ func (c *call) body() ([]byte, error) {
 		return nil, err
 	}
 	if !utf8.Valid(text) {
-		return nil, invalid("", "the body is not UTF-8")
+		return nil, invalid("", "the body is not UTF-8; encode it so")
 	}
 	return text, nil
 }
@@ -151,10 +151,12 @@ func bodyFailure(c *call, err error) error {
 		return failure
 	case errors.As(err, &tooLarge):
 		return &Failure{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error",
-			Message: fmt.Sprintf("the body is larger than the limit of %d bytes", tooLarge.Limit)}
+			Message: fmt.Sprintf("the body is larger than %d bytes, the max_body_bytes of the configuration; shorten it",
+				tooLarge.Limit)}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Failure{Status: http.StatusRequestTimeout, Kind: "invalid_request_error",
-			Message: "the body did not arrive in time"}
+			Message: fmt.Sprintf("the body did not arrive within %d seconds, the body_seconds of the configuration; send it faster",
+				c.config.Limits.BodySeconds)}
 	}
 	return invalid("", "the body is incomplete: the connection ended")
 }
@@ -170,8 +172,8 @@ func (b *countedBody) Read(into []byte) (int, error) {
 	n, err := b.from.Read(into)
 	b.call.bodyBytes += int64(n)
 	if atomic.AddInt64(&b.call.server.bodyBytes, int64(n)) > b.call.config.Limits.MaxBodiesBytes {
-		return n, unavailable(time.Second, "the bodies of the running requests take %d bytes, which is the limit",
-			b.call.config.Limits.MaxBodiesBytes)
+		return n, unavailable(time.Second, "the bodies of the running requests take %d bytes, which is the limit; send the request again "+
+			"later", b.call.config.Limits.MaxBodiesBytes)
 	}
 	return n, err
 }

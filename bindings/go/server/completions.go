@@ -36,7 +36,7 @@ func (p *promptField) UnmarshalJSON(value []byte) error {
 	case json.Unmarshal(value, &texts) == nil:
 		for _, each := range texts {
 			if each == nil {
-				return invalid("prompt", "the prompt has null in place of a text")
+				return invalid("prompt", "the prompt has null in place of a text; leave it out")
 			}
 			*p = append(*p, Prompt{Text: *each})
 		}
@@ -163,8 +163,8 @@ func (w *completion) planChoices(limits *Limits) error {
 		w.numEach = *best
 	}
 	if len(w.request.Prompt)*w.numEach > limits.MaxChoices*8 {
-		return invalid("prompt", "%d prompts with %d answers each exceed the limit of a request", len(w.request.Prompt),
-			w.numEach)
+		return invalid("prompt", "%d prompts with %d answers each exceed the %d answers of a request; send several requests",
+			len(w.request.Prompt), w.numEach, limits.MaxChoices*8)
 	}
 	return nil
 }

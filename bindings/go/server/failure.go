@@ -94,9 +94,10 @@ func failureOf(err error) *Failure {
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &Failure{Status: http.StatusGatewayTimeout, Kind: "server_error", Code: "timeout",
-			Message: "the deadline of the request has passed"}
+			Message: "the deadline of the request has passed; ask for fewer tokens, or for more time with x-request-timeout"}
 	}
-	return &Failure{Status: http.StatusInternalServerError, Kind: "server_error", Message: "the request failed"}
+	return &Failure{Status: http.StatusInternalServerError, Kind: "server_error",
+		Message: "the request failed inside the server; its log has the reason, beside the x-request-id of the answer"}
 }
 
 // Maximum length of a message to a client; messages quote input of the client.

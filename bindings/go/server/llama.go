@@ -194,7 +194,7 @@ func (s *Server) llamaCompletion(c *call) error {
 		return invalid("prompt", "prompt is missing")
 	}
 	if limit := c.config.Limits.MaxChoices * 8; len(request.Prompt.prompts) > limit {
-		return invalid("prompt", "%d prompts exceed the limit of a request, which is %d", len(request.Prompt.prompts), limit)
+		return invalid("prompt", "%d prompts exceed the limit of %d for a request; send several requests", len(request.Prompt.prompts), limit)
 	}
 	return s.llamaText(c, request, func(model Model) ([][]int32, error) {
 		tokens := make([][]int32, len(request.Prompt.prompts))

@@ -128,7 +128,7 @@ func (s *Server) load(w http.ResponseWriter, _ *http.Request) {
 // live succeeds if the process answers and its engines make progress.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	if manager, is := s.engine.(Manager); is && !manager.Stepping() {
-		s.fail(w, r, unavailable(0, "a step has not ended for a long time"))
+		s.fail(w, r, unavailable(0, "a step of a model has been running for a minute; its device may hang, so restart the server"))
 		return
 	}
 	_ = answer(w, map[string]string{"status": "ok"})
@@ -171,7 +171,7 @@ func (s *Server) admin(w http.ResponseWriter, r *http.Request) {
 	case is && kind == "models" && last > 0 && r.Method == http.MethodPost:
 		s.changeModel(w, r, manager, name[:last], name[last+1:])
 	default:
-		s.fail(w, r, notFound("", "the admin interface has no %s %s", r.Method, r.URL.Path))
+		s.fail(w, r, notFound("", "the admin interface has no %s %s; GET /openapi.json lists the paths", r.Method, r.URL.Path))
 	}
 }
 

@@ -33,7 +33,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 	}
 	file, err := pageFiles.ReadFile(name)
 	if err != nil {
-		s.fail(w, r, notFound("", "this server has no path %s", r.URL.Path))
+		s.fail(w, r, notFound("", "this server has no path %s; GET /openapi.json lists the paths", r.URL.Path))
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {

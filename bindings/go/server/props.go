@@ -70,7 +70,7 @@ func (s *Server) slots(w http.ResponseWriter, r *http.Request) {
 			running = manager.Loads()[s.config.Load().target(name)].Running
 		}
 		if wanted != "" && wanted != "0" && running >= info.MaxJobs {
-			return nil, unavailable(0, "all %d slots are in use", info.MaxJobs)
+			return nil, unavailable(0, "all %d slots are in use; send the request again later", info.MaxJobs)
 		}
 		slots := make([]slotBody, info.MaxJobs)
 		for i := range slots {

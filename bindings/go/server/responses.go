@@ -52,7 +52,7 @@ func (s *Server) earlierItems(owner string, request *responsesRequest) ([]item, 
 			return nil, notFound("previous_response_not_found", "previous_response_id is %q, which is not stored", id)
 		}
 		if stored.isRunning() {
-			return nil, invalid("previous_response_id", "the response %q has no answer yet", id)
+			return nil, invalid("previous_response_id", "the response %q has no answer yet; wait until its status is completed", id)
 		}
 		return stored.items, nil
 	}

@@ -398,7 +398,7 @@ func answer(w http.ResponseWriter, value interface{}) error {
 func (s *Server) open(c *call, name string, promptBytes int) (*meteredModel, error) {
 	c.endDecoding() // a model may have to be loaded
 	if name == "" {
-		return nil, invalid("model", "model is missing")
+		return nil, invalid("model", "model is missing; GET /v1/models lists the models")
 	}
 	resolved, failure := c.config.resolve(routedRequest{name: name, owner: c.key.Owner, promptBytes: promptBytes,
 		requests: s.admission.numRunning()}, &s.shares)
@@ -406,7 +406,7 @@ func (s *Server) open(c *call, name string, promptBytes int) (*meteredModel, err
 		return nil, failure
 	}
 	if !c.key.mayUse(resolved) {
-		return nil, notFound("model_not_found", "there is no model %q for this key", name)
+		return nil, notFound("model_not_found", "there is no model %q for this key; GET /v1/models lists its models", name)
 	}
 	model, err := s.engine.Open(c.ctx, resolved)
 	for _, other := range c.config.Fallbacks[resolved] {

@@ -93,7 +93,7 @@ func (s *Server) storedResponses(w http.ResponseWriter, r *http.Request) {
 // does not exist.
 func noMethod(w http.ResponseWriter, r *http.Request, allowed string) error {
 	if allowed == "" {
-		return notFound("", "there is nothing at %s", r.URL.Path)
+		return notFound("", "this server has no path %s; GET /openapi.json lists the paths", r.URL.Path)
 	}
 	w.Header().Set("Allow", allowed)
 	return &Failure{Status: http.StatusMethodNotAllowed, Kind: "invalid_request_error",

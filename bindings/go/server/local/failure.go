@@ -29,7 +29,7 @@ func gone(name string) *server.Failure {
 func loadFailure(name string, err error) error {
 	var never *neverFits
 	if errors.As(err, &never) {
-		failure := unavailable("the model %q needs more memory than this server has", name)
+		failure := unavailable("the model %q needs more memory than this server has; use another model", name)
 		failure.RetryAfter = 0
 		return failure.Because("never_fits")
 	}
@@ -38,7 +38,7 @@ func loadFailure(name string, err error) error {
 		failure.RetryAfter = retryAfter
 		return failure
 	}
-	failure := unavailable("the model %q cannot be loaded", name)
+	failure := unavailable("the model %q cannot be loaded; the log of the server has the reason", name)
 	failure.RetryAfter = retryAfter
 	return failure
 }

@@ -189,7 +189,7 @@ func (m *model) LongestToken() (int, error) {
 		}
 	})
 	if m.longest == 0 {
-		return 0, fmt.Errorf("the model %q has no tokens", m.name)
+		return 0, fmt.Errorf("the vocabulary of the model %q is empty; check its tokenizer files", m.name)
 	}
 	return m.longest, nil
 }

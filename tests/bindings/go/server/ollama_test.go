@@ -191,7 +191,8 @@ func TestWhatOllamasRequestsCannotObeyIsRefusedInItsForm(t *testing.T) {
 func TestAnErrorWithinAStreamOfOllamaIsALine(t *testing.T) {
 	f := start(t, nil)
 	lines := f.lines("/api/chat", ollamaChat("fail", ""))
-	expect(t, lines[len(lines)-1], map[string]string{"error": "the request failed"})
+	expect(t, lines[len(lines)-1], map[string]string{
+		"error": "the request failed inside the server; its log has the reason, beside the x-request-id of the answer"})
 }
 
 func TestASilentStreamOfOllamaSendsEmptyMessages(t *testing.T) {

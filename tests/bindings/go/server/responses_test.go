@@ -358,5 +358,6 @@ func TestADeadlineEndsABackgroundResponse(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.Limits.RequestSeconds = 1 })
 	path := "/v1/responses/" + f.post("/v1/responses", `{"model":"m","input":"wait","background":true}`)["id"].(string)
 	eventually(t, func() bool { return f.get(path)["status"] == "failed" })
-	expect(t, at(f.get(path), "error", "message"), "the deadline of the request has passed")
+	expect(t, at(f.get(path), "error", "message"),
+		"the deadline of the request has passed; ask for fewer tokens, or for more time with x-request-timeout")
 }
