@@ -188,7 +188,10 @@ def errors(base):
     image = [{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "low"}]}]
     must_fail(openai.BadRequestError, create, **asked(input=image))
     must_fail(openai.NotFoundError, client(base).responses.compact, model="m", input="a")
-    must_fail(openai.BadRequestError, lambda: list(client(base).responses.retrieve("resp_1", stream=True)))
+    retrieve = client(base).responses.retrieve
+    must_fail(openai.NotFoundError, lambda: list(retrieve("resp_1", stream=True)))
+    stored = create(**asked()).id  # neither streamed nor in the background, so it has no events
+    must_fail(openai.BadRequestError, lambda: list(retrieve(stored, stream=True)))
 
 
 CALLS = [response, streamed, stream_helper, schema, json_object, tool, tool_streamed, tool_choices, tool_answered,
