@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/error.h"
 #include "core/layers/norm.h"
 
 namespace quire {
@@ -51,11 +52,17 @@ MatrixParts LayerBuilder::as_stored(const MatrixParts& parts) const {
   return stored;
 }
 
+// Returns the name of the two that the files have.
+const std::string& LayerBuilder::present_name(const VectorPart& part) const {
+  if (part.other_name.empty() || has_tensor(stored_name(part.name))) return part.name;
+  if (has_tensor(stored_name(part.other_name))) return part.other_name;
+  throw Error(ErrorCode::format, "no file holds the tensor \"{}\", which other files name \"{}\"",
+              stored_name(part.name), stored_name(part.other_name));
+}
+
 std::vector<float> LayerBuilder::host_vector(const VectorPart& part) const {
   std::vector<float> values;
-  const bool has_other = !part.other_name.empty() && !has_tensor(stored_name(part.name)) &&
-                         has_tensor(stored_name(part.other_name));
-  const std::string& name = has_other ? part.other_name : part.name;
+  const std::string& name = present_name(part);
   for (int32_t i = 0; i < part.num_tensors; ++i) {
     const std::vector<float> own =
         weights_.vector(stored_name(with_number(name, i)), part.count / part.num_tensors);

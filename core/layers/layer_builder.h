@@ -72,6 +72,7 @@ class LayerBuilder {
   void prepare();
 
  private:
+  const std::string& present_name(const VectorPart& part) const;
   // Replaces fused matrices that the files have in parts by these parts.
   MatrixParts as_stored(const MatrixParts& parts) const;
   void name_request(const std::string& key);
