@@ -83,6 +83,13 @@ void gemma3(const GgufModel& model, JsonObject& config) {
   if (const auto cap = model.number("final_logit_softcapping")) config.add("final_logit_softcapping", *cap);
 }
 
+// Files do not have the kind of positions: llama.cpp takes it from the number of layers.
+void baichuan(const GgufModel& model, JsonObject&) {
+  if (model.num_layers() != 40) return;
+  throw Error(ErrorCode::unsupported,
+              "{}: Baichuan with 40 layers has ALiBi instead of RoPE, which is not supported", model.path());
+}
+
 void granite(const GgufModel& model, JsonObject& config) {
   config.add("attention_multiplier", model.number("attention.scale").value_or(1.0));
   config.add("embedding_multiplier", model.number("embedding_scale").value_or(1.0));
@@ -141,7 +148,10 @@ constexpr auto kRows = std::to_array<GgufFamily>({
      .has_rotary_pairs = true,
      .matches = has_experts},
     {.architecture = "mistral3", .class_name = "Ministral3ForCausalLM", .has_rotary_pairs = true},
-    {.architecture = "baichuan", .class_name = "LlamaForCausalLM", .has_rotary_pairs = true},
+    {.architecture = "baichuan",
+     .class_name = "LlamaForCausalLM",
+     .has_rotary_pairs = true,
+     .configure = baichuan},
     {.architecture = "xverse", .class_name = "LlamaForCausalLM", .has_rotary_pairs = true},
     {.architecture = "internlm2", .class_name = "LlamaForCausalLM", .has_rotary_pairs = true},
     {.architecture = "smollm3", .class_name = "SmolLM3ForCausalLM", .has_rotary_pairs = true},

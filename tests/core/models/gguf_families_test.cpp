@@ -75,6 +75,15 @@ TEST(GgufModels, AreRefusedByNameIfTheyAreNoModelOfText) {
         file.keys[0] = GgufKey{"general.architecture", 8, GgufBuilder::text("rwkv7")};
       },
       "the architecture \"rwkv7\" of GGUF files is not supported");
+  refuse(
+      [](GgufBuilder& file) {
+        for (GgufKey& key : file.keys) {
+          if (key.name.starts_with("llama.")) key.name.replace(0, 5, "baichuan");
+          if (key.name == "baichuan.block_count") key.bytes[0] = 40;
+        }
+        file.keys[0] = GgufKey{"general.architecture", 8, GgufBuilder::text("baichuan")};
+      },
+      "Baichuan with 40 layers has ALiBi");
   refuse([](GgufBuilder& file) { file.add_text("general.type", "adapter"); }, "an adapter, not a model");
   refuse(
       [](GgufBuilder& file) {
