@@ -139,7 +139,7 @@ LinearRequest TensorNames::with_fused_source(LinearRequest request) const {
 LinearRequest TensorNames::with_stack(LinearRequest request) const {
   const auto name = expert_name(request.key);
   if (!name || holds(request.key)) return request;
-  const bool is_down = name->matrix == "down_proj";
+  const bool is_down = name->matrix == "down_proj", is_up = name->matrix == "up_proj";
   const std::string key = stored(name->stack + (is_down ? "down_proj" : "gate_up_proj"));
   if (!directory_.has(key)) return request;
   const std::vector<int64_t>& shape = directory_.at(key).tensor->shape;
@@ -149,7 +149,7 @@ LinearRequest TensorNames::with_stack(LinearRequest request) const {
   request.part.expert = name->expert;
   if (is_down) return request;
   request.part.num_stored = 2 * request.num_out;
-  request.part.first = name->matrix == "up_proj" ? request.num_out : 0;
+  request.part.first = is_up ? request.num_out : 0;
   return request;
 }
 
