@@ -68,9 +68,8 @@ struct ArchitectureSpec {
   bool gated_mlp = true;
   bool has_dense_mlp = true;  // false: `refine` sets the feed-forward parts
   bool has_attention = true;  // false: no layer has attention heads, and `refine` sets the mixers
-  // Returns the type of a layer if config.json has no list of types. A family with such a function has layers
-  // with a recurrent state, or of one part alone: they come without a mixer, which `refine` sets. nullptr:
-  // `window` decides.
+  // Returns the type of a layer if config.json has no list of types; nullptr: `window` decides. Families with
+  // recurrent layers, or with layers of one part, have such a function, and `refine` sets their mixers.
   LayerType (*type_of_layer)(const ModelReader& reader, int32_t layer) = nullptr;
   bool has_one_part_layers = false;        // layers may be a feed-forward part alone
   int32_t default_intermediate_ratio = 0;  // times hidden_size; 0: intermediate_size is required

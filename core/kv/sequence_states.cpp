@@ -164,8 +164,8 @@ int32_t KvCache::find_own_snapshot(const Sequence& sequence, int32_t num_tokens)
   return best;
 }
 
-// Returns the largest length up to num_tokens from which the sequence can continue, and lets it use the slot
-// for that: its own, that of a snapshot, or none for length 0.
+// Returns the largest length up to num_tokens from which the sequence can continue. Lets it continue in its
+// own slot or in that of a snapshot; length 0 needs none.
 int32_t KvCache::continue_state(Sequence& sequence, int32_t num_tokens) noexcept {
   if (states_.is_empty()) return num_tokens;
   if (num_tokens > 0 && sequence.state_slot >= 0 && states_.can_continue(sequence.state_slot, num_tokens))

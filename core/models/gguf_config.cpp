@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-// A field of config.json and the key that has its value.
+// A field of config.json, and the key of the GGUF file that has its value.
 struct Renamed {
   std::string_view field;
   std::string_view key;

@@ -26,8 +26,8 @@ struct GgufFamily {
   std::string_view architecture;         // of the file
   std::string_view class_name;           // an entry of `architectures` in config.json
   gsl::span<const GgufPart> parts = {};  // beside those that most classes have, or in place of them
-  // True if both elements of a rotary pair lie side by side in the rows of q and k. If the class has them
-  // half a head apart, rows are ordered anew.
+  // True if the file has the two elements of a rotary pair in neighbouring rows of q and k. The rows are
+  // ordered anew for classes that have them half a head apart.
   bool has_rotary_pairs = false;
   bool norms_have_one = false;  // 1 was added to the weights of norms
   // Adds fields of config.json that the common ones lack; nullptr if there are none.

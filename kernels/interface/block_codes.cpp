@@ -183,16 +183,13 @@ uint32_t even_signs(uint32_t seven) {
   return seven | (static_cast<uint32_t>(std::popcount(seven)) & 1U) << 7;
 }
 
-// Writes eight codes: indices of two bits, and signs as their bit 2.
-void write_two_bits(uint32_t grid, uint32_t signs, uint8_t* codes) {
-  for (int j = 0; j < 8; ++j)
-    codes[j] = static_cast<uint8_t>((grid >> (2 * j) & 3U) | (signs >> j & 1U) << 2);
-}
-
-// Writes four codes: indices of three bits, and signs as their bit 3.
-void write_three_bits(uint32_t grid, uint32_t signs, uint8_t* codes) {
-  for (int j = 0; j < 4; ++j)
-    codes[j] = static_cast<uint8_t>((grid >> (3 * j) & 7U) | (signs >> j & 1U) << 3);
+// Writes kCount codes. The low kBits of a code are the next bits of `grid`, and the bit above them is the
+// next bit of `signs`.
+template <int kCount, int kBits>
+void write_signed(uint32_t grid, uint32_t signs, uint8_t* codes) {
+  constexpr uint32_t kMask = (1U << kBits) - 1;
+  for (int j = 0; j < kCount; ++j)
+    codes[j] = static_cast<uint8_t>((grid >> (kBits * j) & kMask) | (signs >> j & 1U) << kBits);
 }
 
 uint8_t odd_factor(uint32_t stored) {
@@ -206,7 +203,7 @@ void read_iq1_s(const uint8_t* block, BlockCodes& out) {
     out.group_scales[2 * g] = out.group_scales[2 * g + 1] = odd_factor(high >> 12 & 7U);
     for (int i = 0; i < 4; ++i) {
       const uint32_t index = block[2 + 4 * g + i] | (high >> (3 * i) & 7U) << 8;
-      write_two_bits(kIq1Grid[index], high >> 15 != 0 ? 255 : 0, out.codes + 32 * g + 8 * i);
+      write_signed<8, 2>(kIq1Grid[index], high >> 15 != 0 ? 255 : 0, out.codes + 32 * g + 8 * i);
     }
   }
 }
@@ -225,7 +222,7 @@ void read_iq1_m(const uint8_t* block, BlockCodes& out) {
     out.group_scales[g] = odd_factor(static_cast<uint32_t>(half_at(words + g / 4 * 2)) >> (3 * (g % 4)) & 7U);
   for (int i = 0; i < 32; ++i) {
     const uint32_t high = static_cast<uint32_t>(block[32 + i / 2]) >> (4 * (i % 2)) & 15U;
-    write_two_bits(kIq1Grid[block[i] | (high & 7U) << 8], high >> 3 != 0 ? 255 : 0, out.codes + 8 * i);
+    write_signed<8, 2>(kIq1Grid[block[i] | (high & 7U) << 8], high >> 3 != 0 ? 255 : 0, out.codes + 8 * i);
   }
 }
 
@@ -236,8 +233,8 @@ void read_iq2_xxs(const uint8_t* block, BlockCodes& out) {
     const uint32_t signs = word_at(indices + 4);
     out.group_scales[2 * g] = out.group_scales[2 * g + 1] = odd_factor(signs >> 28);
     for (int i = 0; i < 4; ++i)
-      write_two_bits(kIq2XxsGrid[indices[i]], even_signs(signs >> (7 * i) & 127U),
-                     out.codes + 32 * g + 8 * i);
+      write_signed<8, 2>(kIq2XxsGrid[indices[i]], even_signs(signs >> (7 * i) & 127U),
+                         out.codes + 32 * g + 8 * i);
   }
 }
 
@@ -250,7 +247,7 @@ void read_iq2_xs(const uint8_t* block, BlockCodes& out) {
   out.scales[0] = half_at(block);
   for (int i = 0; i < 32; ++i) {
     const uint32_t word = half_at(block + 2 + 2 * i);
-    write_two_bits(kIq2XsGrid[word & 511U], even_signs(word >> 9), out.codes + 8 * i);
+    write_signed<8, 2>(kIq2XsGrid[word & 511U], even_signs(word >> 9), out.codes + 8 * i);
   }
   read_odd_factors(block + 66, out);
 }
@@ -259,7 +256,7 @@ void read_iq2_s(const uint8_t* block, BlockCodes& out) {
   out.scales[0] = half_at(block);
   for (int i = 0; i < 32; ++i) {
     const uint32_t high = block[66 + i / 4] >> (2 * (i % 4)) & 3U;
-    write_two_bits(kIq2SGrid[block[2 + i] | high << 8], block[34 + i], out.codes + 8 * i);
+    write_signed<8, 2>(kIq2SGrid[block[2 + i] | high << 8], block[34 + i], out.codes + 8 * i);
   }
   read_odd_factors(block + 74, out);
 }
@@ -271,7 +268,7 @@ void read_iq3_xxs(const uint8_t* block, BlockCodes& out) {
     out.group_scales[g] = odd_factor(stored >> 28);
     for (int i = 0; i < 8; ++i) {
       const uint32_t signs = even_signs(stored >> (7 * (i / 2)) & 127U) >> (4 * (i % 2));
-      write_three_bits(kIq3XxsGrid[block[2 + 8 * g + i]], signs, out.codes + 32 * g + 4 * i);
+      write_signed<4, 3>(kIq3XxsGrid[block[2 + 8 * g + i]], signs, out.codes + 32 * g + 4 * i);
     }
   }
 }
@@ -281,7 +278,7 @@ void read_iq3_s(const uint8_t* block, BlockCodes& out) {
   for (int i = 0; i < 64; ++i) {
     const uint32_t high = block[66 + i / 8] >> (i % 8) & 1U;
     const uint32_t signs = static_cast<uint32_t>(block[74 + i / 2]) >> (4 * (i % 2));
-    write_three_bits(kIq3SGrid[block[2 + i] | high << 8], signs, out.codes + 4 * i);
+    write_signed<4, 3>(kIq3SGrid[block[2 + i] | high << 8], signs, out.codes + 4 * i);
   }
   for (int g = 0; g < 8; ++g) out.group_scales[g] = odd_factor(block[106 + g / 2] >> (4 * (g % 2)) & 15U);
 }

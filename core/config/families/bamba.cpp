@@ -91,7 +91,7 @@ Mamba2Part falcon_mamba2(const ModelReader& reader, int32_t layer) {
     part.norm = kernels::GatedNorm::before_gate;
   }
   multiply_sections(reader, part);
-  part.out.bias = reader.flag("projectors_bias") ? BiasRule::required : BiasRule::none;
+  part.out.bias = reader.bias(by_flag("projectors_bias"));
   part.out.prescale = multiplier(reader, "ssm_out_multiplier");
   return part;
 }
@@ -116,19 +116,9 @@ void falcon_h1(ModelReader& reader) {
   });
 }
 
-constexpr TensorKeys bamba_keys() {
-  TensorKeys keys;
-  keys.mlp_norm = "pre_ff_layernorm";
-  keys.gate = "feed_forward.gate_proj";
-  keys.up = "feed_forward.up_proj";
-  keys.down = "feed_forward.down_proj";
-  keys.final_norm = "model.final_layernorm";
-  return keys;
-}
-
 constexpr ArchitectureSpec kBambaRow = {.name = "BambaForCausalLM",
                                         .model_type = "bamba",
-                                        .keys = bamba_keys(),
+                                        .keys = keys_beside_mamba(),
                                         .type_of_layer = type_of_bamba_layer,
                                         .qkv_bias = by_flag("attention_bias"),
                                         .attention_output_bias = by_flag("attention_bias"),

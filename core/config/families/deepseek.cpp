@@ -51,7 +51,7 @@ LatentPart latent_part(const ModelReader& reader, const LatentSizes& sizes, int3
   LatentPart part;
   const std::string prefix = attention_prefix(reader);
   const int32_t heads = reader.heads().num_heads;
-  const BiasRule bias = reader.flag("attention_bias") ? BiasRule::required : BiasRule::none;
+  const BiasRule bias = reader.bias(by_flag("attention_bias"));
   const int32_t query_columns = heads * (sizes.rest + sizes.rotary);
   if (sizes.query_rank > 0) {
     part.query_down =

@@ -37,21 +37,11 @@ void jamba(ModelReader& reader) {
   });
 }
 
-constexpr TensorKeys jamba_keys() {
-  TensorKeys keys;
-  keys.mlp_norm = "pre_ff_layernorm";
-  keys.gate = "feed_forward.gate_proj";
-  keys.up = "feed_forward.up_proj";
-  keys.down = "feed_forward.down_proj";
-  keys.final_norm = "model.final_layernorm";
-  return keys;
-}
-
 }  // namespace
 
 const ArchitectureSpec kJamba = {.name = "JambaForCausalLM",
                                  .model_type = "jamba",
-                                 .keys = jamba_keys(),
+                                 .keys = keys_beside_mamba(),
                                  .type_of_layer = type_of_layer,
                                  .default_max_positions = 262144,
                                  .refine = jamba};

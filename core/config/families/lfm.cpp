@@ -12,7 +12,7 @@ namespace {
 ShortConvPart conv_part(const ModelReader& reader, int32_t layer, int32_t default_taps) {
   ShortConvPart part;
   const int32_t hidden = reader.hidden();
-  const BiasRule bias = reader.flag("conv_bias") ? BiasRule::required : BiasRule::none;
+  const BiasRule bias = reader.bias(by_flag("conv_bias"));
   part.in = reader.layer_matrix(layer, "conv.in_proj", hidden, 3 * hidden, bias);
   part.out = reader.layer_matrix(layer, "conv.out_proj", hidden, hidden, bias);
   const int32_t taps = reader.int_or("conv_L_cache", default_taps, 2, 64);

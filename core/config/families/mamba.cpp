@@ -19,10 +19,6 @@ constexpr MambaFields kOwnFields = {.num_heads = "num_heads",
                                     .projection_bias = "use_bias",
                                     .conv_bias = "use_conv_bias"};
 
-BiasRule bias_by(const ModelReader& reader, std::string_view field, bool fallback) {
-  return reader.flag(field, fallback) ? BiasRule::required : BiasRule::none;
-}
-
 int32_t expanded(const ModelReader& reader, const MambaFields& fields) {
   const int64_t columns = int64_t{reader.hidden()} * reader.int_or(fields.expand, 2, 1, 64);
   return static_cast<int32_t>(columns);
@@ -172,7 +168,7 @@ Mamba2Part mamba2_part(const ModelReader& reader, int32_t layer, const std::stri
   read_sizes(reader, fields, defaults, inner, part);
   read_step_limit(reader, part);
   const int32_t channels = inner_columns(part);
-  const BiasRule bias = bias_by(reader, fields.projection_bias, false);
+  const BiasRule bias = reader.bias(by_flag(fields.projection_bias));
   part.in = {reader.layer_matrix(layer, prefix + "in_proj", reader.hidden(),
                                  channels + conv_columns(part) + part.num_heads, bias)};
   part.out = reader.layer_matrix(layer, prefix + "out_proj", channels, reader.hidden(), bias);
@@ -193,7 +189,7 @@ Mamba1Part mamba1_part(const ModelReader& reader, int32_t layer, const std::stri
   part.channels = expanded(reader, fields);
   part.state_dim = reader.int_or(fields.state_dim, 16, 1, 1024);
   part.step_rank = number_or_auto(reader, rank, 65536).value_or((reader.hidden() + 15) / 16);
-  const BiasRule bias = bias_by(reader, fields.projection_bias, false);
+  const BiasRule bias = reader.bias(by_flag(fields.projection_bias));
   const int32_t selected = part.step_rank + 2 * part.state_dim;
   part.in = reader.layer_matrix(layer, prefix + "in_proj", reader.hidden(), 2 * part.channels, bias);
   part.conv = mamba_conv(reader, layer, prefix, fields, part.channels);

@@ -25,6 +25,18 @@ struct MambaDefaults {
   int32_t state_dim = 256;
 };
 
+// Returns the names of tensors in models that have layers of Mamba and layers of attention (Jamba, Bamba,
+// Falcon-H1).
+constexpr TensorKeys keys_beside_mamba() {
+  TensorKeys keys;
+  keys.mlp_norm = "pre_ff_layernorm";
+  keys.gate = "feed_forward.gate_proj";
+  keys.up = "feed_forward.up_proj";
+  keys.down = "feed_forward.down_proj";
+  keys.final_norm = "model.final_layernorm";
+  return keys;
+}
+
 // Number of channels of a mixer.
 enum class InnerSize : uint8_t {
   expanded,  // expand * hidden_size, which heads * head_dim must equal

@@ -20,7 +20,7 @@ MlpKeys keys_within(const std::string& prefix) {
 }
 
 void narrow(ModelReader& reader, int32_t layer, int32_t width, ExpertsPart& experts) {
-  const BiasRule bias = reader.flag("mlp_bias") ? BiasRule::required : BiasRule::none;
+  const BiasRule bias = reader.bias(by_flag("mlp_bias"));
   experts.narrow =
       NarrowPart{reader.layer_matrix(layer, "mixer.fc1_latent_proj", reader.hidden(), width, bias),
                  reader.layer_matrix(layer, "mixer.fc2_latent_proj", width, reader.hidden(), bias)};
