@@ -50,6 +50,15 @@ TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens
   return {prompt.begin() + static_cast<ptrdiff_t>(num_prompt), prompt.end()};
 }
 
+TokenIds random_tokens(uint64_t seed, int32_t count) {
+  TokenIds tokens;
+  for (int32_t i = 0; i < count; ++i) {
+    seed = seed * 6364136223846793005U + 1442695040888963407U;
+    tokens.push_back(static_cast<TokenId>(seed >> 58));
+  }
+  return tokens;
+}
+
 FakeExecutor::FakeExecutor(const ExecutorLimits& limits, int32_t num_shards)
     : limits_(limits),
       num_pages_(limits.guaranteed_pages()),

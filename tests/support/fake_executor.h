@@ -25,6 +25,8 @@ void fake_hidden(gsl::span<const TokenId> tokens, gsl::span<float> state);
 TokenId fake_next_token(gsl::span<const TokenId> tokens, int32_t num_tokens);
 // Returns the tokens that a greedy job generates.
 TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens);
+// Returns tokens below 64, the same for the same seed.
+TokenIds random_tokens(uint64_t seed, int32_t count);
 
 class FakeExecutor final : public Executor {
  public:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/config/model_config.h"
@@ -12,6 +13,12 @@ namespace quire::testing {
 inline Json small_config(const std::string& architecture = "LlamaForCausalLM") {
   return {{"architectures", {architecture}}, {"hidden_size", 64},      {"intermediate_size", 96},
           {"num_attention_heads", 4},        {"num_hidden_layers", 2}, {"vocab_size", 160}};
+}
+
+// Returns the mixer of a layer, which must be of that type.
+template <typename Part>
+const Part& mixer_of(const ModelConfig& config, size_t layer = 0) {
+  return std::get<Part>(config.spec.layers.at(layer).mixer);
 }
 
 inline const AttentionPart& attention_of(const ModelConfig& config, size_t layer = 0) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/config/model_config.h"
+#include "tests/core/config/config_text.h"
 #include "tests/support/golden_families.h"
 
 namespace quire {
@@ -17,6 +18,8 @@ using kernels::QkNorm;
 using kernels::RopeStyle;
 using kernels::RouterScore;
 using kernels::StateGate;
+using testing::attention_of;
+using testing::mixer_of;
 
 ModelConfig read(const std::string& family) {
   return parse_model_config(testing::golden_family_config(family));
@@ -24,15 +27,6 @@ ModelConfig read(const std::string& family) {
 
 const LayerSpec& layer_of(const ModelConfig& config, size_t layer) {
   return config.spec.layers.at(layer);
-}
-
-template <typename Part>
-const Part& mixer_of(const ModelConfig& config, size_t layer) {
-  return std::get<Part>(layer_of(config, layer).mixer);
-}
-
-const AttentionPart& attention_at(const ModelConfig& config, size_t layer) {
-  return layer_of(config, layer).attention();
 }
 
 const ExpertsPart& experts_of(const ModelConfig& config, size_t layer) {
@@ -89,7 +83,7 @@ void expect_gdn_of_qwen(const DeltaPart& part) {
 
 // Heads 4 of 32, 2 KV heads; an eighth of each head turns. Queries and gate are halves of each head's rows.
 void expect_attention_of_qwen(const ModelConfig& config, size_t layer, double theta) {
-  const AttentionPart& part = attention_at(config, layer);
+  const AttentionPart& part = attention_of(config, layer);
   EXPECT_EQ(part.heads.num_heads, 4);
   EXPECT_EQ(part.heads.num_kv_heads, 2);
   EXPECT_EQ(part.heads.head_dim, 32);
@@ -213,7 +207,7 @@ TEST(HybridFamilies, KimiLinear) {
 // The part of the keys that all heads share does not turn.
 TEST(HybridFamilies, LatentAttentionOfKimiLinearHasNoRope) {
   const ModelConfig config = read("kimi_linear");
-  const AttentionPart& part = attention_at(config, 1);
+  const AttentionPart& part = attention_of(config, 1);
   EXPECT_EQ(part.heads.head_dim, 48);
   EXPECT_EQ(part.heads.value_dim, 32);
   EXPECT_EQ(part.rope, RopeStyle::none);
@@ -241,7 +235,7 @@ TEST(HybridFamilies, BailingHybrid) {
   EXPECT_EQ(part.rates[1].key, "model.layers.0.attention.f_proj");
   EXPECT_EQ(part.rates[1].num_out, 64);
   EXPECT_EQ(part.out.key, "model.layers.0.attention.dense");
-  const AttentionPart& attention = attention_at(config, 1);
+  const AttentionPart& attention = attention_of(config, 1);
   EXPECT_EQ(attention.rope, RopeStyle::gptj_pairs);
   EXPECT_EQ(attention.rotary_dim, 16);
   EXPECT_EQ(config.spec.ropes.at(0).config.theta, 6000000.0);
@@ -290,8 +284,8 @@ TEST(HybridFamilies, BambaTurnsHalfOfEachHead) {
   EXPECT_EQ(config.architecture->name, "BambaForCausalLM");
   EXPECT_EQ(kinds(config), (Kinds{"Mamba-2, mlp", "attention, mlp"}));
   expect_mamba2(mixer_of<Mamba2Part>(config, 0), 1);
-  EXPECT_EQ(attention_at(config, 1).rotary_dim, 8);
-  EXPECT_EQ(attention_at(config, 1).heads.head_dim, 16);
+  EXPECT_EQ(attention_of(config, 1).rotary_dim, 8);
+  EXPECT_EQ(attention_of(config, 1).heads.head_dim, 16);
   EXPECT_EQ(layer_of(config, 1).feed_forward_norm.weight.name, "model.layers.1.pre_ff_layernorm.weight");
   EXPECT_EQ(config.spec.head.norm.weight.name, "model.final_layernorm.weight");
 }
@@ -303,7 +297,7 @@ TEST(HybridFamilies, GraniteMoeHybridHasMultipliersEverywhere) {
   const Mamba2Part& mamba = mixer_of<Mamba2Part>(config, 0);
   expect_mamba2(mamba, 1);
   EXPECT_FLOAT_EQ(mamba.out.prescale, 0.22f);
-  const AttentionPart& attention = attention_at(config, 1);
+  const AttentionPart& attention = attention_of(config, 1);
   EXPECT_FLOAT_EQ(attention.scale, 0.05f);
   EXPECT_FLOAT_EQ(attention.output.prescale, 0.22f);
   EXPECT_EQ(attention.rope, RopeStyle::none);
@@ -331,8 +325,8 @@ TEST(HybridFamilies, NemotronHHasOneBlockInALayer) {
   EXPECT_FALSE(mlp.dense()->gated);
   EXPECT_EQ(mlp.dense()->activation, Activation::relu_squared);
   EXPECT_EQ(mlp.dense()->gate_up.front().key, "backbone.layers.1.mixer.up_proj");
-  EXPECT_EQ(attention_at(config, 2).rope, RopeStyle::none);
-  EXPECT_EQ(attention_at(config, 2).heads.head_dim, 32);
+  EXPECT_EQ(attention_of(config, 2).rope, RopeStyle::none);
+  EXPECT_EQ(attention_of(config, 2).heads.head_dim, 32);
   const ExpertsPart& experts = experts_of(config, 3);
   EXPECT_EQ(experts.score, RouterScore::sigmoid);
   EXPECT_EQ(experts.scale, 1.5f);
@@ -423,7 +417,7 @@ TEST(HybridFamilies, JambaNormalisesWhatMambaSelects) {
   EXPECT_EQ(part.step_norm->weight.name, "model.layers.0.mamba.dt_layernorm.weight");
   EXPECT_EQ(part.b_norm->columns, 16);
   EXPECT_EQ(part.c_norm->epsilon, 1e-6f);
-  EXPECT_EQ(attention_at(config, 2).rope, RopeStyle::none);
+  EXPECT_EQ(attention_of(config, 2).rope, RopeStyle::none);
   const ExpertsPart& experts = experts_of(config, 1);
   EXPECT_EQ(experts.num_experts, 4);
   EXPECT_EQ(experts.score, RouterScore::softmax);
@@ -470,7 +464,7 @@ TEST(HybridFamilies, MiniMaxAddsToNormalisedRows) {
     EXPECT_FLOAT_EQ(layer.feed_forward_norm.stream_scale, 3.5566f);
   }
   EXPECT_EQ(part.out.prescale, 1.0f);
-  EXPECT_EQ(attention_at(config, 1).rotary_dim, 16);
+  EXPECT_EQ(attention_of(config, 1).rotary_dim, 16);
   EXPECT_TRUE(experts_of(config, 0).normalised);
   EXPECT_EQ(experts_of(config, 0).score, RouterScore::softmax);
 }
@@ -486,7 +480,7 @@ TEST(HybridFamilies, Lfm2RoundsTheWidthOfItsMlp) {
   EXPECT_FALSE(part.conv.silu);
   EXPECT_EQ(part.conv.weights.front().name, "model.layers.0.conv.conv.weight");
   EXPECT_EQ(layer_of(config, 0).dense()->intermediate, 64) << "two thirds of 96";
-  const AttentionPart& attention = attention_at(config, 1);
+  const AttentionPart& attention = attention_of(config, 1);
   EXPECT_EQ(attention.qk_norm, QkNorm::each_head);
   EXPECT_EQ(attention.q_norm.name, "model.layers.1.self_attn.q_layernorm.weight");
   EXPECT_EQ(attention.output.key, "model.layers.1.self_attn.out_proj");
@@ -513,11 +507,11 @@ TEST(HybridFamilies, Lfm3GatesEachHead) {
   EXPECT_EQ(kinds(config), (Kinds{"short convolutions, mlp", "attention, mlp", "attention, mlp",
                                   "short convolutions, mlp"}));
   EXPECT_EQ(mixer_of<ShortConvPart>(config, 0).conv.num_taps, 7);
-  EXPECT_EQ(attention_at(config, 1).sliding_window, 16);
-  EXPECT_EQ(attention_at(config, 2).sliding_window, 0);
-  EXPECT_EQ(attention_at(config, 2).gate->projection.num_out, 4);
+  EXPECT_EQ(attention_of(config, 1).sliding_window, 16);
+  EXPECT_EQ(attention_of(config, 2).sliding_window, 0);
+  EXPECT_EQ(attention_of(config, 2).gate->projection.num_out, 4);
   const auto rope = [&](size_t layer) {
-    return config.spec.ropes.at(static_cast<size_t>(attention_at(config, layer).rope_idx)).config;
+    return config.spec.ropes.at(static_cast<size_t>(attention_of(config, layer).rope_idx)).config;
   };
   EXPECT_EQ(rope(1).theta, 10000.0);
   EXPECT_EQ(rope(2).kind, RopeKind::proportional);

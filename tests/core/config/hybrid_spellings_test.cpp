@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/config/model_config.h"
+#include "tests/core/config/config_text.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/golden_families.h"
 #include "tests/support/json_text.h"
@@ -14,6 +15,7 @@ namespace {
 
 using testing::expect_error;
 using testing::Json;
+using testing::mixer_of;
 
 // Returns the config of a tiny model with other fields; a field whose new value is the string "-" is removed.
 Json bent(const std::string& family, const Json& fields) {
@@ -45,11 +47,6 @@ std::string letters(const ModelConfig& config) {
   return out;
 }
 
-template <typename Part>
-const Part& part_of(const ModelConfig& config, size_t layer = 0) {
-  return std::get<Part>(config.spec.layers.at(layer).mixer);
-}
-
 TEST(HybridSpellings, EveryNthLayerOfQwenHasAttention) {
   const Json fields = {{"layer_types", "-"}, {"num_hidden_layers", 8}};
   EXPECT_EQ(letters(read("qwen3_5", fields)), "dm dm dm am dm dm dm am");
@@ -66,12 +63,12 @@ TEST(HybridSpellings, TextPartsOfQwen35HaveTheDefaultsOfTheirClass) {
   EXPECT_EQ(config.architecture->name, "Qwen3_5MoeForCausalLM");
   EXPECT_EQ(config.num_layers, 40);
   EXPECT_EQ(config.hidden_size, 2048);
-  const DeltaPart& part = part_of<DeltaPart>(config);
+  const DeltaPart& part = mixer_of<DeltaPart>(config);
   EXPECT_EQ(part.num_key_heads, 16);
   EXPECT_EQ(part.num_value_heads, 32);
   EXPECT_EQ(part.key_dim, 128);
   EXPECT_EQ(part.conv.num_taps, 4);
-  const AttentionPart& attention = part_of<AttentionPart>(config, 3);
+  const AttentionPart& attention = mixer_of<AttentionPart>(config, 3);
   EXPECT_EQ(attention.heads.num_kv_heads, 2);
   EXPECT_EQ(attention.heads.head_dim, 256);
   EXPECT_EQ(attention.rotary_dim, 64);
@@ -82,7 +79,7 @@ TEST(HybridSpellings, TextPartsOfQwen35HaveTheDefaultsOfTheirClass) {
 
 TEST(HybridSpellings, OutputGateOfQwen) {
   const auto gate = [](const Json& word) {
-    return part_of<DeltaPart>(read("qwen3_5", {{"output_gate_type", word}})).gate_form;
+    return mixer_of<DeltaPart>(read("qwen3_5", {{"output_gate_type", word}})).gate_form;
   };
   EXPECT_EQ(gate(nullptr), kernels::StateGate::silu);
   EXPECT_EQ(gate("swish"), kernels::StateGate::silu);
@@ -110,7 +107,7 @@ Json kimi_config(const Json& full, const Json& kda) {
 TEST(HybridSpellings, KimiCountsLayersFromOne) {
   const ModelConfig config = read("kimi_linear", kimi_config({2}, {1, 3}));
   EXPECT_EQ(letters(config), "dm aE dE");
-  const DeltaPart& part = part_of<DeltaPart>(config);
+  const DeltaPart& part = mixer_of<DeltaPart>(config);
   EXPECT_EQ(part.num_value_heads, 6);
   EXPECT_EQ(part.key_dim, 8);
   EXPECT_EQ(part.conv.num_taps, 3);
@@ -155,11 +152,11 @@ TEST(HybridSpellings, LingHasGroupsOfLayers) {
                  {"head_dim", 24},         {"kda_safe_gate", false}};
   const ModelConfig config = read("bailing_hybrid", fields);
   EXPECT_EQ(letters(config), "dm dE aE dE dE aE");
-  EXPECT_EQ(part_of<DeltaPart>(config).key_dim, 24);
-  EXPECT_EQ(part_of<DeltaPart>(config).num_key_heads, 4);
-  EXPECT_EQ(part_of<DeltaPart>(config).decay_form, kernels::DeltaDecay::softplus);
+  EXPECT_EQ(mixer_of<DeltaPart>(config).key_dim, 24);
+  EXPECT_EQ(mixer_of<DeltaPart>(config).num_key_heads, 4);
+  EXPECT_EQ(mixer_of<DeltaPart>(config).decay_form, kernels::DeltaDecay::softplus);
   fields["linear_head_dim"] = 16;
-  EXPECT_EQ(part_of<DeltaPart>(read("bailing_hybrid", fields)).key_dim, 16);
+  EXPECT_EQ(mixer_of<DeltaPart>(read("bailing_hybrid", fields)).key_dim, 16);
 }
 
 TEST(HybridSpellings, PatternOfNemotron) {
@@ -200,7 +197,7 @@ TEST(HybridSpellings, TimeStepLimits) {
   const auto limit = [](const std::string& text) {
     const std::string config = bent("mamba2", {{"time_step_limit", "-"}}).dump();
     const ModelConfig read = parse_model_config("{\"time_step_limit\": " + text + ", " + config.substr(1));
-    return part_of<Mamba2Part>(read);
+    return mixer_of<Mamba2Part>(read);
   };
   for (const char* none : {"[0.0, Infinity]", "[0, 1e308]", R"([0.0, {"__float__": "Infinity"}])", "null"}) {
     EXPECT_EQ(limit(none).least_step, 0.0f) << none;
@@ -214,12 +211,12 @@ TEST(HybridSpellings, TimeStepLimits) {
 }
 
 TEST(HybridSpellings, AutomaticSizesOfMamba) {
-  EXPECT_EQ(part_of<Mamba2Part>(read("bamba", {{"mamba_d_head", "auto"}})).head_dim, 16);
-  EXPECT_EQ(part_of<Mamba2Part>(read("granitemoehybrid", {{"mamba_d_head", "-"}})).head_dim, 16);
-  EXPECT_EQ(part_of<Mamba1Part>(read("jamba", {{"mamba_dt_rank", "auto"}})).step_rank, 4) << "64 / 16";
-  EXPECT_EQ(part_of<Mamba1Part>(read("mamba", {{"time_step_rank", "-"}})).step_rank, 4);
+  EXPECT_EQ(mixer_of<Mamba2Part>(read("bamba", {{"mamba_d_head", "auto"}})).head_dim, 16);
+  EXPECT_EQ(mixer_of<Mamba2Part>(read("granitemoehybrid", {{"mamba_d_head", "-"}})).head_dim, 16);
+  EXPECT_EQ(mixer_of<Mamba1Part>(read("jamba", {{"mamba_dt_rank", "auto"}})).step_rank, 4) << "64 / 16";
+  EXPECT_EQ(mixer_of<Mamba1Part>(read("mamba", {{"time_step_rank", "-"}})).step_rank, 4);
   const auto falcon = [](const Json& channels, int32_t heads) {
-    return part_of<AttentionAndMambaPart>(
+    return mixer_of<AttentionAndMambaPart>(
                read("falcon_h1",
                     {{"mamba_d_ssm", channels}, {"mamba_d_head", "auto"}, {"mamba_n_heads", heads}}))
         .mamba.head_dim;
@@ -237,7 +234,7 @@ TEST(HybridSpellings, SizesOfMambaAreChecked) {
   expect_error(ErrorCode::format, {"n_groups: 3 does not divide num_heads 8"}, [] {
     read("mamba2", {{"n_groups", 3}});
   });
-  EXPECT_EQ(part_of<Mamba2Part>(read("nemotron_h", {{"mamba_head_dim", 8}})).in.front().num_out,
+  EXPECT_EQ(mixer_of<Mamba2Part>(read("nemotron_h", {{"mamba_head_dim", 8}})).in.front().num_out,
             2 * 64 + 2 * 2 * 16 + 8)
       << "the heads decide, not `expand`";
   expect_error(ErrorCode::format, {"linear_num_key_heads: 3 does not divide linear_num_value_heads 4"}, [] {
@@ -249,26 +246,26 @@ TEST(HybridSpellings, SizesOfMambaAreChecked) {
 }
 
 TEST(HybridSpellings, BiasesOfMamba) {
-  const Mamba2Part with = part_of<Mamba2Part>(read("bamba", {{"mamba_proj_bias", true}}));
+  const Mamba2Part with = mixer_of<Mamba2Part>(read("bamba", {{"mamba_proj_bias", true}}));
   EXPECT_EQ(with.in.front().bias, BiasRule::required);
   EXPECT_EQ(with.out.bias, BiasRule::required);
-  EXPECT_TRUE(part_of<Mamba2Part>(read("bamba", {{"mamba_conv_bias", false}})).conv.bias.name.empty());
+  EXPECT_TRUE(mixer_of<Mamba2Part>(read("bamba", {{"mamba_conv_bias", false}})).conv.bias.name.empty());
   // The multiplier of the input does not apply to the bias.
   expect_error(ErrorCode::unsupported, {"mamba_proj_bias", "ssm_in_multiplier"}, [] {
     read("falcon_h1", {{"mamba_proj_bias", true}});
   });
-  const auto both = part_of<AttentionAndMambaPart>(
+  const auto both = mixer_of<AttentionAndMambaPart>(
       read("falcon_h1", {{"mamba_proj_bias", true}, {"ssm_in_multiplier", 1.0}}));
   EXPECT_EQ(both.mamba.in.front().bias, BiasRule::required);
   EXPECT_EQ(both.mamba.out.bias, BiasRule::none) << "projectors_bias decides";
 }
 
 TEST(HybridSpellings, MultipliersOfFalconH1) {
-  const auto plain = part_of<AttentionAndMambaPart>(read(
+  const auto plain = mixer_of<AttentionAndMambaPart>(read(
       "falcon_h1", {{"ssm_multipliers", nullptr}, {"ssm_in_multiplier", "-"}, {"mlp_multipliers", "-"}}));
   for (const MatrixPart& section : plain.mamba.in) EXPECT_EQ(section.prescale, 1.0f);
   EXPECT_EQ(
-      part_of<AttentionAndMambaPart>(read("falcon_h1_norm", {{"mamba_norm_before_gate", "-"}})).mamba.norm,
+      mixer_of<AttentionAndMambaPart>(read("falcon_h1_norm", {{"mamba_norm_before_gate", "-"}})).mamba.norm,
       kernels::GatedNorm::before_gate);
   expect_error(ErrorCode::format, {"ssm_multipliers", "5 numbers"}, [] {
     read("falcon_h1", {{"ssm_multipliers", {1.0, 2.0}}});
@@ -299,7 +296,7 @@ TEST(HybridSpellings, GraniteMayBeDenseOrHaveRope) {
   EXPECT_EQ(dense.spec.layers[0].dense()->intermediate, 64);
   EXPECT_EQ(dense.spec.layers[0].dense()->down.key, "model.layers.0.shared_mlp.output_linear");
   const ModelConfig turning = read("granitemoehybrid", {{"position_embedding_type", "rope"}});
-  EXPECT_EQ(part_of<AttentionPart>(turning, 1).rotary_dim, 16);
+  EXPECT_EQ(mixer_of<AttentionPart>(turning, 1).rotary_dim, 16);
   expect_error(ErrorCode::unsupported, {"position_embedding_type", "\"alibi\""}, [] {
     read("granitemoehybrid", {{"position_embedding_type", "alibi"}});
   });
@@ -315,10 +312,10 @@ TEST(HybridSpellings, LayersOfLfm) {
                                          {"use_sandwich_norm", false},
                                          {"use_attention_gate", false}});
   EXPECT_EQ(letters(lfm3), "cm cm am cm am cm");
-  EXPECT_EQ(part_of<AttentionPart>(lfm3, 4).sliding_window, 16);
-  EXPECT_FALSE(part_of<AttentionPart>(lfm3, 4).gate.has_value());
+  EXPECT_EQ(mixer_of<AttentionPart>(lfm3, 4).sliding_window, 16);
+  EXPECT_FALSE(mixer_of<AttentionPart>(lfm3, 4).gate.has_value());
   EXPECT_FALSE(lfm3.spec.layers[0].attention_post_norm.has_value());
-  const auto& full = part_of<AttentionPart>(lfm3, 2);
+  const auto& full = mixer_of<AttentionPart>(lfm3, 2);
   EXPECT_EQ(lfm3.spec.ropes.at(static_cast<size_t>(full.rope_idx)).config.kind, RopeKind::proportional);
 }
 
@@ -331,7 +328,7 @@ TEST(HybridSpellings, WidthOfLfm2) {
   EXPECT_EQ(width({{"block_ffn_dim_multiplier", 1.5}}), 96);
   expect_error(ErrorCode::format, {"block_multiple_of"}, [&] { width({{"block_multiple_of", 0}}); });
   EXPECT_EQ(read("lfm2", {{"tie_embedding", false}}).spec.head.tied, false);
-  const auto with_bias = part_of<ShortConvPart>(read("lfm2", {{"conv_bias", true}}));
+  const auto with_bias = mixer_of<ShortConvPart>(read("lfm2", {{"conv_bias", true}}));
   EXPECT_EQ(with_bias.conv.bias.name, "model.layers.0.conv.conv.bias");
   EXPECT_EQ(with_bias.in.bias, BiasRule::required);
 }
@@ -339,19 +336,19 @@ TEST(HybridSpellings, WidthOfLfm2) {
 TEST(HybridSpellings, LayersOfMiniMaxAndOlmoHybrid) {
   EXPECT_EQ(letters(read("minimax", {{"layer_types", "-"}})), "aE lE aE");
   const ModelConfig scaled = read("minimax", {{"linear_attn_beta_factor", 0.5}, {"mlp_beta_factor", 2}});
-  EXPECT_EQ(part_of<LightningPart>(scaled).out.prescale, 0.5f);
+  EXPECT_EQ(mixer_of<LightningPart>(scaled).out.prescale, 0.5f);
   EXPECT_EQ(scaled.spec.layers[1].experts()->expert.down.prescale, 2.0f);
   EXPECT_EQ(letters(read("olmo_hybrid", {{"layer_types", "-"}, {"num_hidden_layers", 5}})), "dm dm dm am dm");
   EXPECT_EQ(letters(read("olmo_hybrid", {{"layer_types", "-"}})), "dm am");
   const ModelConfig still = read("olmo_hybrid", {{"rope_parameters", nullptr}});
-  EXPECT_EQ(part_of<AttentionPart>(still, 1).rope, kernels::RopeStyle::none);
+  EXPECT_EQ(mixer_of<AttentionPart>(still, 1).rope, kernels::RopeStyle::none);
   EXPECT_TRUE(still.spec.ropes.empty());
   const ModelConfig defaults = read("olmo_hybrid", {{"linear_num_key_heads", "-"},
                                                     {"linear_num_value_heads", "-"},
                                                     {"linear_key_head_dim", "-"},
                                                     {"linear_value_head_dim", "-"},
                                                     {"linear_allow_neg_eigval", false}});
-  const DeltaPart& part = part_of<DeltaPart>(defaults);
+  const DeltaPart& part = mixer_of<DeltaPart>(defaults);
   EXPECT_EQ(part.num_key_heads, 4);
   EXPECT_EQ(part.key_dim, 12) << "three quarters of 64, divided by 4 heads";
   EXPECT_EQ(part.value_dim, 24);

@@ -10,15 +10,6 @@ namespace {
 constexpr int32_t kVocab = 64;
 constexpr int32_t kMaxLength = 600;
 
-TokenIds tokens_of_seed(uint64_t seed, int32_t count) {
-  TokenIds tokens;
-  for (int32_t i = 0; i < count; ++i) {
-    seed = seed * 6364136223846793005U + 1442695040888963407U;
-    tokens.push_back(static_cast<TokenId>(seed >> 58));
-  }
-  return tokens;
-}
-
 FakeEngineOptions with_slots(int32_t num_slots, int32_t page_tokens = 8) {
   FakeEngineOptions options;
   options.cache.start_thread = false;
@@ -44,7 +35,7 @@ TEST(StatesTest, ATurnComputesItsTokensAndAtMostOneLine) {
       FakeEngineOptions options = with_slots(4, page_tokens);
       if (draws) make_drawing(options.limits);
       FakeEngine engine(options);
-      TokenIds prompt = tokens_of_seed(1, 70);
+      TokenIds prompt = random_tokens(1, 70);
       int32_t before = 0;
       for (uint64_t turn = 0; turn < 5; ++turn) {
         const auto job = engine.cache->submit(greedy(prompt, 21));
@@ -54,7 +45,7 @@ TEST(StatesTest, ATurnComputesItsTokensAndAtMostOneLine) {
         EXPECT_GE(job->result().cached_tokens, before / 16 * 16 - (before > 0 ? 16 : 0)) << "turn " << turn;
         prompt.insert(prompt.end(), said.tokens.begin(), said.tokens.end());
         before = static_cast<int32_t>(prompt.size());
-        const TokenIds question = tokens_of_seed(turn + 9, 13);
+        const TokenIds question = random_tokens(turn + 9, 13);
         prompt.insert(prompt.end(), question.begin(), question.end());
       }
       EXPECT_EQ(engine.executor->num_bad_reads(), 0);
@@ -66,7 +57,7 @@ TEST(StatesTest, ATurnComputesItsTokensAndAtMostOneLine) {
 TEST(StatesTest, TheSamePromptIsFoundUpToItsLastLine) {
   FakeEngine engine(with_slots(4));
   for (const int32_t length : {17, 32, 33, 100}) {
-    const TokenIds prompt = tokens_of_seed(static_cast<uint64_t>(length), length);
+    const TokenIds prompt = random_tokens(static_cast<uint64_t>(length), length);
     for (int32_t time = 0; time < 2; ++time) {
       const auto job = engine.cache->submit(greedy(prompt, 5));
       engine.run_to_idle();
@@ -84,7 +75,7 @@ TEST(StatesTest, NoMoreJobsRunThanThereAreSlots) {
     std::vector<std::shared_ptr<Job>> jobs;
     std::vector<TokenIds> prompts;
     for (uint64_t i = 0; i < 10; ++i) {
-      prompts.push_back(tokens_of_seed(i + 1, 10 + static_cast<int32_t>(i) * 9));
+      prompts.push_back(random_tokens(i + 1, 10 + static_cast<int32_t>(i) * 9));
       jobs.push_back(engine.cache->submit(greedy(prompts.back(), 30)));
     }
     int32_t most = 0;
@@ -107,7 +98,7 @@ TEST(StatesTest, PreemptedJobsContinueWithTheSameTokens) {
   std::vector<std::shared_ptr<Job>> jobs;
   std::vector<TokenIds> prompts;
   for (uint64_t i = 0; i < 6; ++i) {
-    prompts.push_back(tokens_of_seed(i + 1, 30));
+    prompts.push_back(random_tokens(i + 1, 30));
     jobs.push_back(engine.cache->submit(greedy(prompts.back(), 90)));
   }
   engine.run_to_idle();

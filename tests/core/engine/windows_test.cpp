@@ -9,15 +9,6 @@
 namespace quire::testing {
 namespace {
 
-TokenIds random_tokens(uint64_t seed, int32_t count) {
-  TokenIds tokens;
-  for (int32_t i = 0; i < count; ++i) {
-    seed = seed * 6364136223846793005U + 1442695040888963407U;
-    tokens.push_back(static_cast<TokenId>(seed >> 58));
-  }
-  return tokens;
-}
-
 // Five of six layers have a window, as in Gemma 3; every layer has the same bytes per token.
 TransformerShape gemma_like(int32_t window) {
   TransformerShape shape;

@@ -256,7 +256,7 @@ TEST(States, AllSlotsInUseAreAnErrorThatNamesThem) {
   model.step({{second, counting(5, 10)}}, 10);
 }
 
-// A sequence takes the slot of a snapshot back if there is no other.
+// If no slot is free, a sequence takes one that holds a snapshot.
 TEST(States, WithOneSlotForEachSequenceNoStepLacksOne) {
   Model model(options_of(8, 256, 3));
   std::vector<SequenceId> sequences;

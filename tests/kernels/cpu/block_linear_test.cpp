@@ -23,7 +23,7 @@ std::string name_of(BlockType type) {
   return kernels::block_shape(type).name;
 }
 
-// Value of output n and input k.
+// Returns the weight between output n and input k.
 float value_at(const BlockFixture& fixture, const std::vector<float>& values, size_t n, size_t k) {
   const auto stored = fixture.column_order.empty() ? n : static_cast<size_t>(fixture.column_order[n]);
   return values[stored * static_cast<size_t>(fixture.num_in) + k] * fixture.prescale;

@@ -49,15 +49,10 @@ def resident(process):
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def counted(base, metric):
-    """Returns the sum of a metric over its labels."""
-    text = peers.Peer(base, "free").get("/metrics").text
-    return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(metric))
-
-
 def generated(base):
     """Returns the number of tokens that the server has generated."""
-    return counted(base, "quire_server_new_tokens_total")
+    text = peers.Peer(base, "free").get("/metrics").text
+    return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith("quire_server_new_tokens_total"))
 
 
 def metered_streams(base, _):
