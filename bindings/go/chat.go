@@ -13,7 +13,8 @@ type ChatOptions struct {
 	Template *ChatTemplate
 	// The dialect of reasoning and calls; "" means that of the template.
 	Dialect string
-	// The model never reasons before it answers, and markers of reasoning are text.
+	// The model never reasons before it answers, and markers of reasoning are text. It is not needed for a Schema or
+	// Tools if the template contains no name and no marker of reasoning.
 	NoReasoning bool
 }
 

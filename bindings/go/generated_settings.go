@@ -526,6 +526,8 @@ type Request struct {
 
 	// Where reasoning begins in an answer with a dialect, one of ReasoningStart. Default: ReasoningClosed, unless the
 	// prompt has opened reasoning. For messages, the template's text decides that, otherwise the text of the prompt.
+	// If an answer to messages has a constraint of Model.NewResponseConstraint and the template contains no name and
+	// no marker of reasoning, the default is ReasoningOff.
 	Reasoning ReasoningStart
 
 	// The maximum number of reasoning tokens in an answer with a dialect, 0 or more. -1, the default, means no limit.

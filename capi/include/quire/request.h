@@ -504,7 +504,9 @@ QUIRE_API int32_t quire_job_request_set_response_dialect(quire_job_request* requ
 /**
  * Sets where reasoning begins in an answer with a dialect, one of QUIRE_REASONING_* of response.h. Default:
  * QUIRE_REASONING_CLOSED, unless the prompt has opened reasoning. For messages, the template's text decides
- * that, otherwise the text of the prompt.
+ * that, otherwise the text of the prompt. If an answer to messages has a constraint of
+ * quire_response_constraint_create and the template contains no name and no marker of reasoning, the default
+ * is QUIRE_REASONING_OFF.
  */
 QUIRE_API int32_t quire_job_request_set_reasoning(quire_job_request* request, int32_t reasoning,
                                                   quire_error** error);

@@ -1,9 +1,13 @@
 #include "core/engine/requests/answer_reader.h"
 
+#include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/engine/model/reasoning_budget.h"
+#include "core/engine/requests/conversation_input.h"
 #include "core/response/dialect_table.h"
 
 namespace quire {
@@ -20,6 +24,40 @@ SpecialTokens special_tokens_of(const Tokenizer& tokenizer) {
   SpecialTokens tokens;
   for (const TokenId id : tokenizer.special_ids()) tokens.emplace(tokenizer.token_text(id), id);
   return tokens;
+}
+
+// Names and marks of reasoning in the templates of models that reason, in lower case.
+// bindings/go/server/local/dialect.go has the same list.
+constexpr std::array<std::string_view, 6> kReasoningWords = {"think",    "thought",      "reason",
+                                                             "analysis", "inner_prefix", "to=self"};
+
+bool mentions_reasoning(std::string_view text) {
+  const auto is_same = [](char in_text, char in_word) {
+    return (in_text >= 'A' && in_text <= 'Z' ? in_text - 'A' + 'a' : in_text) == in_word;
+  };
+  return std::any_of(kReasoningWords.begin(), kReasoningWords.end(), [&](std::string_view word) {
+    return std::search(text.begin(), text.end(), word.begin(), word.end(), is_same) != text.end();
+  });
+}
+
+// Returns the templates of the request, otherwise of the model; nothing if there are none.
+std::optional<ChatTemplates> templates_for(const RequestSpec& spec, const LoadedModel& model) {
+  if (spec.conversation.chat.templates != nullptr) return spec.conversation.chat;
+  auto own = model.chat->find_templates(model.model->path());
+  if (own == nullptr) return std::nullopt;
+  return with_own_settings(std::move(own));
+}
+
+// Returns where reasoning begins if the prompt does not open it. A constrained answer to a conversation has
+// none if neither the template nor the rest of the prompt mentions reasoning; the model would otherwise have
+// to choose between reasoning and the constrained text.
+ReasoningStart reasoning_start(const RequestSpec& spec, const LoadedModel& model, std::string_view words) {
+  if (spec.response.reasoning) return *spec.response.reasoning;
+  const bool is_open_rule = spec.constraint.rules != nullptr && !messages_of(spec.prompt).empty();
+  if (!is_open_rule || mentions_reasoning(words)) return ReasoningStart::closed;
+  const std::optional<ChatTemplates> chat = templates_for(spec, model);
+  const bool may_reason = !chat || mentions_reasoning(source_of(*chat));
+  return may_reason ? ReasoningStart::closed : ReasoningStart::off;
 }
 
 const Dialect& dialect_for(const RequestSpec& spec, const LoadedModel& model) {
@@ -57,9 +95,10 @@ std::shared_ptr<const Constraint> compile_rules(const LoadedModel& model, const 
 }
 
 void refuse_unread(const ResponseSettings& response) {
-  const char* const made = response.reasoning != ReasoningStart::closed ? "reasoning"
-                           : response.reasoning_budget >= 0             ? "reasoning_budget"
-                                                                        : nullptr;
+  const char* const made = response.reasoning.value_or(ReasoningStart::closed) != ReasoningStart::closed
+                               ? "reasoning"
+                           : response.reasoning_budget >= 0 ? "reasoning_budget"
+                                                            : nullptr;
   if (made == nullptr) return;
   throw Error(ErrorCode::invalid_argument, "{}: has no effect without a response_dialect; set one", made)
       .at(made);
@@ -68,8 +107,9 @@ void refuse_unread(const ResponseSettings& response) {
 std::shared_ptr<const ResponseParser> make_reader(const RequestSpec& spec, const LoadedModel& model,
                                                   std::string_view words) {
   const std::string& tools = spec.conversation.tools;
-  auto reader = std::make_shared<ResponseParser>(
-      dialect_for(spec, model), tools.empty() ? ToolSet() : ToolSet::parse(tools), spec.response.reasoning);
+  auto reader = std::make_shared<ResponseParser>(dialect_for(spec, model),
+                                                 tools.empty() ? ToolSet() : ToolSet::parse(tools),
+                                                 reasoning_start(spec, model, words));
   reader->follow(words);
   return reader;
 }

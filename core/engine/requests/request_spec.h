@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,9 @@ struct ConversationSettings {
 };
 
 struct ResponseSettings {
-  std::string dialect;  // a name or kAutoDialect; empty: answers are plain text
-  ReasoningStart reasoning = ReasoningStart::closed;
-  int32_t reasoning_budget = -1;  // tokens; -1: no limit
+  std::string dialect;                      // a name or kAutoDialect; empty: answers are plain text
+  std::optional<ReasoningStart> reasoning;  // not set: prompt and template decide
+  int32_t reasoning_budget = -1;            // tokens; -1: no limit
 };
 
 // A constraint, and the model for whose vocabulary it was compiled.

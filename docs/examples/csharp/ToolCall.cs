@@ -22,7 +22,7 @@ internal static class ToolCall
         using (Job job = cache.Submit(new Request
         {
             Parts = { PromptPart.OfMessages(Messages) }, Tools = Tools, Constraint = constraint,
-            ResponseDialect = "hermes", Reasoning = ReasoningStart.Off, RandomSeed = true, MaxNewTokens = 100,
+            ResponseDialect = "hermes", RandomSeed = true, MaxNewTokens = 100,
         }))
             for (Event piece = job.Next(); piece != null; piece = job.Next())
             {

@@ -104,6 +104,30 @@ func TestTheTextMatchesTheSchemaOfTheConversation(t *testing.T) {
 	}
 }
 
+func TestATemplateWithoutReasoningNeedsNoOption(t *testing.T) {
+	model, cache := open(t)
+	template := must(quire.NewChatTemplate(`{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content }}<|im_end|>
+{% endfor %}<|im_start|>assistant
+`))
+	defer template.Close()
+	engine := must(quire.NewChatEngine(model, cache, quire.ChatOptions{Template: template, Dialect: "hermes"}))
+	conversation := asked("Where do they <think>?")
+	conversation.Schema = city("Oslo", "Rome")
+	// Reasoning would be the likeliest beginning if it were possible.
+	request := engine.Request()
+	request.Temperature, request.MaxNewTokens = quire.Ptr(0.0), 60
+	request.LogitBias = map[int32]float64{}
+	for _, token := range must(model.Encode("<think>", false, false)) {
+		request.LogitBias[token] = 100
+	}
+	answer := must(engine.Ask(context.Background(), conversation, request))
+	var found struct{ City string }
+	if err := json.Unmarshal([]byte(answer.Text()), &found); err != nil || len(found.City) != 4 || answer.Reasoning() != "" {
+		t.Errorf("%+v and %q: %v", found, answer.Reasoning(), err)
+	}
+}
+
 func TestReasoningIsApartFromTheText(t *testing.T) {
 	conversation := asked("Why?")
 	conversation.TemplateArguments = map[string]any{"enable_thinking": true}

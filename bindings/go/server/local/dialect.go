@@ -38,9 +38,9 @@ func (m *model) chooseDialect(config server.ModelConfig) error {
 	return err
 }
 
-// reasoningWords matches names and markers of reasoning in templates. If a template has none of them, its
-// model is constrained from the first token on.
-var reasoningWords = regexp.MustCompile(`(?i)think|thought|reason|analysis|inner_prefix`)
+// reasoningWords matches names and markers of reasoning in templates, as the library does. If a template has none of
+// them, its model is constrained from the first token on.
+var reasoningWords = regexp.MustCompile(`(?i)think|thought|reason|analysis|inner_prefix|to=self`)
 
 // templateSource returns the text of the template that the library has read; "" if it is in none of the usual
 // files.

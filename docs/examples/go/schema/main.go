@@ -16,8 +16,7 @@ const schema = `{"type": "object", "required": ["name", "year"], "properties": {
 
 func main() {
 	ctx := context.Background()
-	engine, err := quire.OpenChatEngine(ctx, os.Args[1], quire.ModelOptions{}, quire.CacheOptions{},
-		quire.ChatOptions{NoReasoning: true})
+	engine, err := quire.OpenChatEngine(ctx, os.Args[1], quire.ModelOptions{}, quire.CacheOptions{}, quire.ChatOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

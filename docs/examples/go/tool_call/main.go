@@ -19,7 +19,7 @@ func must[T any](value T, err error) T {
 
 func main() {
 	ctx := context.Background()
-	options := quire.ChatOptions{Dialect: "hermes", NoReasoning: true}
+	options := quire.ChatOptions{Dialect: "hermes"}
 	engine := must(quire.OpenChatEngine(ctx, os.Args[1], quire.ModelOptions{}, quire.CacheOptions{}, options))
 	defer engine.Close()
 	request := engine.Request()

@@ -8,6 +8,7 @@
 
 #include "core/constrained/constraint.h"
 #include "core/engine/requests/answer_reader.h"
+#include "core/engine/requests/conversation_input.h"
 #include "tests/core/engine/requests/request_fixture.h"
 #include "tests/core/tokenizer/tokenizer_fixture.h"
 #include "tests/support/expect_error.h"
@@ -74,6 +75,39 @@ TEST_F(RequestConstraints, RulesFollowTheReasoningOfThePrompt) {
   const Answer open = run(spec);
   EXPECT_EQ(open.tokens.size(), 8U);
   EXPECT_TRUE(open.text.front() != '{' && open.text.rfind("<think>", 0) != 0) << open.text;
+}
+
+TEST_F(RequestConstraints, ATemplateThatNeverReasonsHasConstrainedAnswersWithoutReasoning) {
+  auto rules = std::make_shared<ResponseRules>(parse_response_rules(
+      R"({"dialect": "hermes", "response_format": {"type": "regex", "pattern": "[a-z]{3}"}})",
+      dialect_of(model)));
+  RequestSpec spec = greedy("Why?", 8);
+  spec.response.dialect = "hermes";
+  spec.constraint = {compile_rules(model, *rules, kDrawnForm), model.model->path(), rules};
+  spec.job.ignore_end_tokens = false;
+  const auto reasoning_with = [&](const std::string& source) {
+    spec.conversation.chat = with_own_settings(chat::TemplateSet::of_source(source));
+    return build(spec).response->reasoning();
+  };
+  const std::string plain = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  EXPECT_EQ(build(spec).response->reasoning(), ReasoningStart::closed) << "a prompt without a conversation";
+  // The words of a message do not count.
+  spec.prompt = {parse_messages(R"({"role": "user", "content": "<think>"})")};
+  EXPECT_EQ(reasoning_with(plain), ReasoningStart::off);
+  EXPECT_TRUE(std::regex_match(run(spec).text, std::regex("[a-z]{3}")));
+  EXPECT_EQ(reasoning_with(plain + "{% if enable_THINKING %}{% endif %}"), ReasoningStart::closed);
+  EXPECT_EQ(reasoning_with(plain + "{% if messages[0].reasoning_content %}{% endif %}"),
+            ReasoningStart::closed);
+  EXPECT_EQ(reasoning_with(plain + "<think>"), ReasoningStart::open);
+  // Neither do they if the request decides.
+  spec.response.reasoning = ReasoningStart::closed;
+  EXPECT_EQ(reasoning_with(plain), ReasoningStart::closed);
+  spec.response.reasoning.reset();
+  spec.prompt.push_back(text_part("<think>"));
+  EXPECT_EQ(reasoning_with(plain), ReasoningStart::open);
+  spec.prompt.pop_back();
+  spec.constraint = {};
+  EXPECT_EQ(reasoning_with(plain), ReasoningStart::closed) << "an answer without a constraint";
 }
 
 TEST_F(RequestConstraints, AHealedPromptEndsOneTokenEarlier) {

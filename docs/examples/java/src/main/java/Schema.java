@@ -17,7 +17,7 @@ public final class Schema {
     String messages = "[{\"role\": \"user\", \"content\": \"How warm is it in Rome?\"}]";
     Conversation asked = new Conversation(messages, null, null, FORMAT, Conversation.Calls.FREE);
     Answer answer = new Answer();
-    try (ChatEngine engine = ChatEngine.load(arguments[0]).thinks(false);
+    try (ChatEngine engine = ChatEngine.load(arguments[0]);
         Job job = engine.submit(asked, engine.request(), 100)) {
       job.forEach(answer::take);
     }

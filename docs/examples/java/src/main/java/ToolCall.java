@@ -13,7 +13,7 @@ public final class ToolCall {
   private ToolCall() {}
 
   public static void main(String[] arguments) {
-    try (ChatEngine engine = ChatEngine.load(arguments[0]).dialect("hermes").thinks(false)) {
+    try (ChatEngine engine = ChatEngine.load(arguments[0]).dialect("hermes")) {
       // "required": the model calls a tool; SINGLE: one call, which matches the schema.
       Answer.Call call = answer(engine, "[" + QUESTION + "]", "\"required\"").calls().get(0);
       System.out.println(call.name() + " " + call.arguments());
