@@ -9,7 +9,7 @@ namespace quire::capi {
 std::string_view c_text_argument(const char* text, size_t text_len, std::string_view what) {
   const std::string_view view = replace_parameter(what, [&] { return text_argument(text, text_len); });
   if (const size_t zero = view.find('\0'); zero != std::string_view::npos) {
-    throw Error(ErrorCode::invalid_argument, "{}: a zero byte at offset {}", what, zero).at(what);
+    throw Error(ErrorCode::invalid_argument, "{}: a zero byte at offset {}; remove it", what, zero).at(what);
   }
   return view;
 }
@@ -17,7 +17,8 @@ std::string_view c_text_argument(const char* text, size_t text_len, std::string_
 std::string short_text_argument(const char* text, size_t text_len, size_t max_bytes, std::string_view name) {
   const std::string_view view = replace_parameter(name, [&] { return text_argument(text, text_len); });
   if (view.size() > max_bytes) {
-    throw Error(ErrorCode::invalid_argument, "{}: {} bytes; {} is the limit", name, view.size(), max_bytes)
+    throw Error(ErrorCode::invalid_argument, "{}: {} bytes, more than the limit of {}; shorten it", name,
+                view.size(), max_bytes)
         .at(name);
   }
   with_parameter(name, [&] { require_utf8(view, name); });

@@ -23,7 +23,9 @@ template <typename T>
 gsl::span<const T> array_argument(const T* data, size_t length, std::string_view name) {
   if (length == 0) return {};
   if (data == nullptr)
-    throw Error(ErrorCode::invalid_argument, "{}: NULL with a length of {}", name, length).at(name);
+    throw Error(ErrorCode::invalid_argument,
+                "{}: NULL with a length of {}; pass its address, or a length of 0", name, length)
+        .at(name);
   if (length > static_cast<size_t>(PTRDIFF_MAX) / sizeof(T)) {
     throw Error(ErrorCode::invalid_argument, "{}: a length of {} exceeds the address space", name, length)
         .at(name);
@@ -92,7 +94,8 @@ inline int32_t wait_result(WaitEnd end) {
 // Returns nanoseconds from now; 0: none.
 inline Duration deadline_argument(int64_t deadline_ns, std::string_view name = "deadline_ns") {
   if (deadline_ns < 0)
-    throw Error(ErrorCode::invalid_argument, "{}: {} is negative", name, deadline_ns).at(name);
+    throw Error(ErrorCode::invalid_argument, "{}: {} is negative; use 0 for none", name, deadline_ns)
+        .at(name);
   return std::min(Duration(deadline_ns), timeout_argument(-1));
 }
 
@@ -102,7 +105,9 @@ class OutArgument {
  public:
   OutArgument(T* data, size_t capacity, std::string_view name) : data_(data), capacity_(capacity) {
     if (data == nullptr && capacity > 0) {
-      throw Error(ErrorCode::invalid_argument, "{}: NULL with a capacity of {}", name, capacity).at(name);
+      throw Error(ErrorCode::invalid_argument,
+                  "{}: NULL with a capacity of {}; pass a buffer, or a capacity of 0", name, capacity)
+          .at(name);
     }
   }
 

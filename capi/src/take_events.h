@@ -44,7 +44,8 @@ inline void check_events_argument(quire_event** out_events, size_t max_events) {
 
 // Returns the destination of one event, set to NULL until an event is taken.
 inline quire_event*& event_argument(quire_event** out_event) {
-  if (out_event == nullptr) throw Error(ErrorCode::invalid_argument, "out_event: NULL").at("out_event");
+  if (out_event == nullptr)
+    throw Error(ErrorCode::invalid_argument, "out_event: NULL; pass a place for the event").at("out_event");
   return *out_event = nullptr;
 }
 

@@ -49,7 +49,7 @@ TEST(ModelOptions, APathHasNoZeroByte) {
   quire_model_options* const options = quire_model_options_create(nullptr);
   Report report;
   EXPECT_EQ(quire_model_options_set_path(options, "a\0b", 3, &report.error), 0);
-  EXPECT_EQ(report.message(), "path: a zero byte at offset 1");
+  EXPECT_EQ(report.message(), "path: a zero byte at offset 1; remove it");
   quire_model_options_free(options, nullptr);
 }
 
@@ -57,7 +57,7 @@ TEST(ModelOptions, TextNeedsAnAddress) {
   quire_model_options* const options = quire_model_options_create(nullptr);
   Report report;
   EXPECT_EQ(quire_model_options_set_path(options, nullptr, 5, &report.error), 0);
-  EXPECT_EQ(report.message(), "text: NULL with a length of 5");
+  EXPECT_EQ(report.message(), "text: NULL with a length of 5; pass its address, or a length of 0");
   EXPECT_EQ(quire_model_options_set_path(options, nullptr, 0, nullptr), 1) << "empty";
   EXPECT_EQ(quire_model_options_set_path(options, "x", SIZE_MAX, nullptr), 0) << "more than any memory has";
   quire_model_options_free(options, nullptr);
