@@ -806,10 +806,11 @@ func NewChatTemplate(text string) (*ChatTemplate, error) {
 	return &ChatTemplate{own(made, native.Quire_chat_template_free)}, nil
 }
 
-// OpenChatTemplate loads the templates of the model directory whose path is `text`: chat_template.jinja,
-// additional_chat_templates/, or those in tokenizer_config.json, with the texts of the tokenizer's special tokens.
-// A rendering uses the template "tool_use" if its input has tools and a template of that name exists, otherwise
-// "default". Reads no weights and no tokenizer. Fails with CodeNotFound if the directory has no template.
+// OpenChatTemplate loads the templates of the model whose path is `text`, with the texts of the tokenizer's special
+// tokens: of a directory, chat_template.jinja, additional_chat_templates/, or those in tokenizer_config.json; of a
+// GGUF file, those in its metadata. A rendering uses the template "tool_use" if its input has tools and a template
+// of that name exists, otherwise "default". Reads no weights and no tokenizer. Fails with CodeNotFound if the model
+// has no template.
 func OpenChatTemplate(text string) (*ChatTemplate, error) {
 	made, err := call(func(e *native.ErrorHandle) native.ChatTemplateHandle {
 		return native.Quire_chat_template_open(text, e)

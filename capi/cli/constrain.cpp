@@ -81,7 +81,7 @@ Command add_constrain(CLI::App& root) {
   app->footer(kConstrainExamples);
   add_model_options(*app, options->model);
   app->get_option("--model")->description(
-      "Model directory, or a tokenizer.json (default: the embedded model)");
+      "Model directory, GGUF file or tokenizer.json (default: the embedded model)");
   CLI::Option_group* sources = app->add_option_group("constraint");
   sources->add_option("--schema", options->schema_file, "File with a JSON Schema");
   sources->add_option("--regex", options->pattern, "Regular expression that the whole text must match");

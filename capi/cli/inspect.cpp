@@ -1,4 +1,5 @@
-// quire inspect: shows the contents of a model directory and the memory it takes to run. Reads no weights.
+// quire inspect: shows the contents of a model directory or a GGUF file, and the memory it takes to run.
+// Reads no weights.
 #include <map>
 
 #include "capi/cli/commands.h"

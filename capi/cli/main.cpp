@@ -13,7 +13,7 @@ namespace quire::cli {
 namespace {
 
 constexpr const char* kFooter = R"(Environment:
-  QUIRE_MODEL  model directory if --model is not given
+  QUIRE_MODEL  model directory or GGUF file if --model is not given
 
 Exit codes:
   0    done

@@ -130,7 +130,8 @@ Command add_parse(CLI::App& root) {
                   "Output format of the model; auto takes it from the template of --model")
       ->type_name("NAME")
       ->required();
-  app->add_option("--model", options->model.path, "Model directory for --dialect auto")->type_name("DIR");
+  app->add_option("--model", options->model.path, "Model directory or GGUF file for --dialect auto")
+      ->type_name("DIR");
   app->add_option("--tools", options->tools_path, "File with the JSON list of the request's tools")
       ->type_name("FILE");
   app->add_option("--prompt", options->prompt_path, "File with the prompt before the output")

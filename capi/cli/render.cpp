@@ -104,7 +104,8 @@ Command add_render(CLI::App& root) {
   CLI::App* app = root.add_subcommand("render", "Turn a conversation into the text of a prompt");
   app->footer(kRenderExamples);
   app->add_option("--template", options->template_path, "File with the template")->type_name("FILE");
-  app->add_option("--model", options->model.path, "Model directory with the template, and with the tokenizer")
+  app->add_option("--model", options->model.path,
+                  "Model directory or GGUF file with the template, and with the tokenizer")
       ->type_name("DIR");
   app->add_option("--input", options->input_path, "File with the JSON object, - for standard input")
       ->type_name("FILE")

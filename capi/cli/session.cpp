@@ -75,7 +75,7 @@ int32_t kv_format_of(const std::string& name) {
 
 void add_model_options(CLI::App& app, ModelChoice& choice) {
   app.add_option("-m,--model", choice.path,
-                 "Model directory (default: $QUIRE_MODEL, otherwise the embedded model)")
+                 "Model directory or GGUF file (default: $QUIRE_MODEL, otherwise the embedded model)")
       ->type_name("PATH");
   app.add_flag("--json", choice.json, "Print one JSON object on standard output");
 }

@@ -103,7 +103,7 @@ Command add_tokenize(CLI::App& root) {
   app->footer(kTokenizeExamples);
   add_model_options(*app, options->model);
   app->get_option("--model")->description(
-      "Model directory, or a tokenizer.json (default: the embedded model)");
+      "Model directory, GGUF file or tokenizer.json (default: the embedded model)");
   app->add_flag("--no-special", options->no_special,
                 "Do not add the tokens that the model puts around a text");
   app->add_flag("--plain", options->plain, "Treat the text of special tokens as ordinary text");
@@ -117,7 +117,7 @@ Command add_detokenize(CLI::App& root) {
   app->footer(kDetokenizeExamples);
   add_model_options(*app, options->model);
   app->get_option("--model")->description(
-      "Model directory, or a tokenizer.json (default: the embedded model)");
+      "Model directory, GGUF file or tokenizer.json (default: the embedded model)");
   app->add_flag("--no-special", options->no_special, "Leave special tokens out of the text");
   app->add_option("IDS", options->argument, "List to convert instead of standard input");
   return {app, [options](Interrupt& interrupt) { return detokenize(*options, interrupt); }};

@@ -29,11 +29,11 @@ QUIRE_API quire_chat_template* quire_chat_template_create(const char* text, size
                                                           quire_error** error);
 
 /**
- * Loads the templates of the model directory whose path is `text`: chat_template.jinja,
- * additional_chat_templates/, or those in tokenizer_config.json, with the texts of the tokenizer's special
- * tokens. A rendering uses the template "tool_use" if its input has tools and a template of that name
- * exists, otherwise "default". Reads no weights and no tokenizer. The caller owns the result. Returns NULL
- * on failure. Fails with QUIRE_ERROR_NOT_FOUND if the directory has no template.
+ * Loads the templates of the model whose path is `text`, with the texts of the tokenizer's special tokens: of
+ * a directory, chat_template.jinja, additional_chat_templates/, or those in tokenizer_config.json; of a GGUF
+ * file, those in its metadata. A rendering uses the template "tool_use" if its input has tools and a template
+ * of that name exists, otherwise "default". Reads no weights and no tokenizer. The caller owns the result.
+ * Returns NULL on failure. Fails with QUIRE_ERROR_NOT_FOUND if the model has no template.
  */
 QUIRE_API quire_chat_template* quire_chat_template_open(const char* text, size_t text_len,
                                                         quire_error** error);

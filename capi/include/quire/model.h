@@ -33,7 +33,7 @@ extern "C" {
 
 /**
  * Loads the model that `options` name. Waits (base.h) until it is loaded; a wait that ends early ends the
- * load. A model whose directory has no tokenizer accepts and produces token ids only. The caller owns the
+ * load. A model without a tokenizer accepts and produces token ids only. The caller owns the
  * result. Returns NULL on failure, and then nothing stays allocated. Fails with QUIRE_ERROR_NOT_FOUND,
  * QUIRE_ERROR_IO, QUIRE_ERROR_FORMAT, QUIRE_ERROR_TRUNCATED, QUIRE_ERROR_UNSUPPORTED or
  * QUIRE_ERROR_OUT_OF_MEMORY, each naming the file, field or tensor, or with QUIRE_ERROR_TIMEOUT or

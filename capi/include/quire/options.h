@@ -118,10 +118,11 @@ QUIRE_API quire_model_options* quire_model_options_create(quire_error** error);
 QUIRE_API int32_t quire_model_options_free(quire_model_options* handle, quire_error** error);
 
 /**
- * Sets the path of the model: a directory with config.json, tokenizer.json and *.safetensors. Required. The
- * path is UTF-8, or any bytes that the file system accepts.
+ * Sets the path of the model: a directory with config.json, tokenizer.json and *.safetensors, or a GGUF file
+ * (of several, NAME-00001-of-0000N.gguf, the first). Required. The path is UTF-8, or any bytes that the file
+ * system accepts.
  *
- * The directory may instead contain several such model directories: one model of one shape in several
+ * A directory may instead contain several such model directories: one model of one shape in several
  * precisions. The load then takes the one with the most bytes of weights that fits into memory next to the
  * planned cache; a lazy model decides by the memory that is free when quire_model_load is called. If none
  * fits, it takes the smallest and reports its failure. quire_model_path returns the chosen one.
