@@ -70,6 +70,7 @@ uint32_t gguf_type_bytes(GgufType type) {
 
 GgufValue read_gguf_value(GgufCursor& cursor, std::string_view key, std::string_view source) {
   const std::string what = fmt::format("the value of \"{}\"", printable(key));
+  const std::string where = fmt::format("{}: {}", source, what);
   GgufValue value;
   value.type_ = value.element_ = take_type(cursor, what, source);
   value.size_ = 1;
@@ -80,7 +81,7 @@ GgufValue read_gguf_value(GgufCursor& cursor, std::string_view key, std::string_
   if (value.element_ == GgufType::array) {
     skip_arrays(cursor, value.size_, what, source, 1);
   } else if (value.element_ == GgufType::text) {
-    cursor.require(checked_mul(value.size_, uint64_t{sizeof(uint64_t)}, source), what);
+    cursor.require(checked_mul(value.size_, uint64_t{sizeof(uint64_t)}, where), what);
     value.ends_.reserve(static_cast<size_t>(value.size_));
     for (uint64_t i = 0; i < value.size_; ++i) {
       value.bytes_ += cursor.take_text(kMaxTextBytes, what);
@@ -89,7 +90,7 @@ GgufValue read_gguf_value(GgufCursor& cursor, std::string_view key, std::string_
     value.bytes_.shrink_to_fit();
   } else {
     value.bytes_ =
-        cursor.take_raw(checked_mul(value.size_, uint64_t{gguf_type_bytes(value.element_)}, source), what);
+        cursor.take_raw(checked_mul(value.size_, uint64_t{gguf_type_bytes(value.element_)}, where), what);
   }
   return value;
 }

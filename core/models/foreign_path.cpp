@@ -80,6 +80,8 @@ void refuse_foreign_file(const FileSystem& files, const std::string& path) {
                   "{}: this is a single file of weights; name the directory that holds it and config.json",
                   path);
     }
+    if (path.ends_with(".gguf"))
+      throw Error(ErrorCode::format, "{}: does not begin with \"GGUF\"; bring the file anew", path);
     throw Error(ErrorCode::unsupported, "{}: a single file can only be loaded with the tokenizer scope; {}",
                 path, kLoadableModels);
   }

@@ -48,23 +48,42 @@ bool has_bias(const GgufModel& model, std::string_view part) {
   return model.has(fmt::format("blk.0.{}.bias", part));
 }
 
-void add_sizes(const GgufModel& model, JsonObject& config) {
+// Keys whose 0 means that no layer has the part.
+constexpr std::array<std::string_view, 3> kPartSizes = {"attention.head_count", "attention.head_count_kv",
+                                                        "feed_forward_length"};
+
+bool is_latent(const GgufModel& model) {
+  return model.metadata().has(model.key("attention.kv_lora_rank"));
+}
+
+void add_whole_numbers(const GgufModel& model, const GgufFamily& family, JsonObject& config) {
+  using Zeros = GgufModel::Zeros;
+  for (const Renamed& row : kWholeNumbers) {
+    // Latent attention has the keys of one head in files, and those of all heads in the class.
+    if (row.key == "attention.head_count_kv" && is_latent(model)) continue;
+    const bool is_part = std::find(kPartSizes.begin(), kPartSizes.end(), row.key) != kPartSizes.end();
+    const Zeros zeros = is_part && family.is_hybrid ? Zeros::are_absent : Zeros::count;
+    const auto value = model.same_in_layers(row.key, zeros);
+    if (value && !(is_part && family.is_hybrid && *value == 0)) config.add(row.field, *value);
+  }
+}
+
+void add_sizes(const GgufModel& model, const GgufFamily& family, JsonObject& config) {
   const TensorInfo* const embedding = model.find("token_embd.weight");
   if (embedding == nullptr || embedding->shape.size() != 2)
     throw Error(ErrorCode::format, "{}: has no matrix \"token_embd.weight\"", model.path());
   config.add("vocab_size", embedding->shape.front());
   config.add("hidden_size", model.require_integer("embedding_length"));
   config.add("num_hidden_layers", int64_t{model.num_layers()});
-  for (const Renamed& row : kWholeNumbers)
-    if (const auto value = model.same_in_layers(row.key)) config.add(row.field, *value);
+  add_whole_numbers(model, family, config);
   for (const Renamed& row : kNumbers)
     if (const auto value = model.number(row.key)) config.add(row.field, *value);
   if (const auto normalised = model.flag("expert_weights_norm")) config.add("norm_topk_prob", *normalised);
 }
 
 // Returns the size of a head; 0 if the class computes it otherwise.
-int64_t add_head(const GgufModel& model, JsonObject& config) {
-  if (model.metadata().has(model.key("attention.kv_lora_rank"))) return 0;
+int64_t add_head(const GgufModel& model, const GgufFamily& family, JsonObject& config) {
+  if (is_latent(model) || !class_of(family).has_attention) return 0;
   const int64_t hidden = model.require_integer("embedding_length");
   const int64_t heads = model.same_in_layers("attention.head_count").value_or(0);
   const auto stored = model.integer("attention.key_length");
@@ -115,6 +134,24 @@ void add_layer_types(const GgufModel& model, JsonObject& config) {
   config.add_list("layer_types", types);
 }
 
+// Adds the types of layers of which some have a recurrent state, if the file has a list of either kind.
+void add_hybrid_layers(const GgufModel& model, JsonObject& config) {
+  std::vector<std::string> types;
+  for (int32_t layer = 0; layer < model.num_layers(); ++layer) {
+    const auto is_recurrent = model.is_positive("attention.recurrent_layers", layer);
+    const auto has_heads = model.is_positive("attention.head_count_kv", layer);
+    if (!is_recurrent && !has_heads) return;
+    const bool has_mlp_alone =
+        !is_recurrent && !*has_heads && model.is_positive("feed_forward_length", layer).value_or(false);
+    const bool is_full = is_recurrent ? !*is_recurrent : *has_heads;
+    types.emplace_back(has_mlp_alone
+                           ? (model.has(fmt::format("blk.{}.ffn_gate_inp.weight", layer)) ? "moe" : "mlp")
+                       : is_full ? "full_attention"
+                                 : "linear_attention");
+  }
+  config.add_list("layer_types", types);
+}
+
 // Returns frequencies of longrope, or factors that every context has.
 std::string factors_json(const GgufModel& model, const std::vector<float>& long_factors,
                          const std::vector<float>& short_factors) {
@@ -141,8 +178,7 @@ std::string yarn_json(const GgufModel& model, double factor) {
   const double multiplier = model.number("rope.scaling.yarn_log_multiplier").value_or(0.0);
   // The converter of DeepSeek writes a tenth of the value.
   if (multiplier != 0.0) {
-    const bool is_latent = model.metadata().has(model.key("attention.kv_lora_rank"));
-    const double scale = is_latent ? multiplier * 10.0 : multiplier;
+    const double scale = is_latent(model) ? multiplier * 10.0 : multiplier;
     rope.add("mscale", scale);
     rope.add("mscale_all_dim", scale);
   }
@@ -204,10 +240,14 @@ std::string gguf_config(const GgufModel& model, const GgufFamily& family) {
   JsonObject config;
   config.add_json("architectures", "[" + json_quoted(family.class_name) + "]");
   config.add("model_type", row.model_type);
-  add_sizes(model, config);
-  const int64_t head = add_head(model, config);
+  add_sizes(model, family, config);
+  const int64_t head = add_head(model, family, config);
   add_switches(model, row, config);
-  add_layer_types(model, config);
+  if (family.is_hybrid) {
+    add_hybrid_layers(model, config);
+  } else {
+    add_layer_types(model, config);
+  }
   add_rope(model, head, config);
   if (family.configure != nullptr) family.configure(model, config);
   return config.text();

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/base/error.h"
+#include "core/models/gguf_family_rows.h"
 
 namespace quire {
 namespace {
@@ -58,11 +60,6 @@ constexpr std::array<GgufPart, 2> kGptOssParts = {{
     {"post_attention_norm", "post_attention_layernorm"},
 }};
 
-// The weights of the chosen experts sum to one unless the file decides it.
-void normalize_experts(const GgufModel& model, JsonObject& config) {
-  if (!model.flag("expert_weights_norm")) config.add("norm_topk_prob", true);
-}
-
 // The scale of attention is a power of the size of a head, or of an average head in the largest models.
 void gemma_scale(const GgufModel& model, JsonObject& config, int32_t layers_of_largest) {
   const int64_t heads = std::max<int64_t>(model.same_in_layers("attention.head_count").value_or(1), 1);
@@ -90,15 +87,16 @@ void baichuan(const GgufModel& model, JsonObject&) {
               "{}: Baichuan with 40 layers has ALiBi instead of RoPE, which is not supported", model.path());
 }
 
-void granite(const GgufModel& model, JsonObject& config) {
-  config.add("attention_multiplier", model.number("attention.scale").value_or(1.0));
-  config.add("embedding_multiplier", model.number("embedding_scale").value_or(1.0));
-  config.add("residual_multiplier", model.number("residual_scale").value_or(1.0));
-  config.add("logits_scaling", model.number("logit_scale").value_or(1.0));
-}
-
 void cohere(const GgufModel& model, JsonObject& config) {
   config.add("logit_scale", model.number("logit_scale").value_or(0.0625));
+}
+
+// Without windows all layers have full attention and RoPE.
+void exaone4(const GgufModel& model, JsonObject& config) {
+  if (has_windows(model)) return;
+  config.add_json("sliding_window", "null");
+  config.add_list("layer_types",
+                  std::vector<std::string>(static_cast<size_t>(model.num_layers()), "full_attention"));
 }
 
 void olmo(const GgufModel& model, JsonObject& config) {
@@ -115,25 +113,8 @@ void gpt_oss(const GgufModel&, JsonObject& config) {
   config.add("stacked_experts", false);
 }
 
-void deepseek(const GgufModel& model, JsonObject& config) {
-  const int64_t rotary = model.require_integer("rope.dimension_count");
-  const auto either = [&](std::string_view first, std::string_view second) {
-    const auto found = model.integer(first);
-    return found ? *found : model.require_integer(second);
-  };
-  config.add("qk_rope_head_dim", rotary);
-  config.add("qk_nope_head_dim", either("attention.key_length_mla", "attention.key_length") - rotary);
-  config.add("v_head_dim", either("attention.value_length_mla", "attention.value_length"));
-  config.add("kv_lora_rank", model.require_integer("attention.kv_lora_rank"));
-  if (const auto rank = model.integer("attention.q_lora_rank")) {
-    config.add("q_lora_rank", *rank);
-  } else {
-    config.add_json("q_lora_rank", "null");
-  }
-}
-
 void deepseek_v2(const GgufModel& model, JsonObject& config) {
-  deepseek(model, config);
+  add_latent_sizes(model, config);
   if (model.integer("expert_group_count").value_or(1) > 1) config.add("topk_method", "group_limited_greedy");
 }
 
@@ -180,7 +161,7 @@ constexpr auto kRows = std::to_array<GgufFamily>({
     {.architecture = "granite",
      .class_name = "GraniteForCausalLM",
      .has_rotary_pairs = true,
-     .configure = granite},
+     .configure = granite_multipliers},
     {.architecture = "command-r",
      .class_name = "CohereForCausalLM",
      .has_rotary_pairs = true,
@@ -201,6 +182,11 @@ constexpr auto kRows = std::to_array<GgufFamily>({
     {.architecture = "glm4moe", .class_name = "Glm4MoeForCausalLM", .parts = kGlm4MoeParts},
     {.architecture = "ernie4_5", .class_name = "Ernie4_5ForCausalLM", .has_rotary_pairs = true},
     {.architecture = "exaone", .class_name = "ExaoneForCausalLM"},
+    {.architecture = "exaone4",
+     .class_name = "Exaone4ForCausalLM",
+     .parts = kOlmo2Parts,
+     .configure = exaone4},
+    {.architecture = "chatglm", .class_name = "GlmForCausalLM", .has_rotary_pairs = true},
     {.architecture = "hunyuan-dense", .class_name = "HunYuanDenseV1ForCausalLM"},
     {.architecture = "dots1", .class_name = "Dots1ForCausalLM"},
     {.architecture = "gpt-oss",
@@ -210,7 +196,7 @@ constexpr auto kRows = std::to_array<GgufFamily>({
     {.architecture = "deepseek2",
      .class_name = "DeepseekV3ForCausalLM",
      .has_rotary_pairs = true,
-     .configure = deepseek,
+     .configure = add_latent_sizes,
      .matches = is_gated_by_sigmoid},
     {.architecture = "deepseek2",
      .class_name = "DeepseekV2ForCausalLM",
@@ -218,23 +204,66 @@ constexpr auto kRows = std::to_array<GgufFamily>({
      .configure = deepseek_v2},
 });
 
+std::array<gsl::span<const GgufFamily>, 4> all_rows() {
+  return {kRows, expert_gguf_families(), gpt_gguf_families(), hybrid_gguf_families()};
+}
+
 std::string names_of_architectures() {
   std::string names;
   std::string_view last;
-  for (const GgufFamily& row : kRows) {
-    if (row.architecture == last) continue;
-    last = row.architecture;
-    names += (names.empty() ? "" : ", ") + std::string(last);
+  for (const gsl::span<const GgufFamily> rows : all_rows()) {
+    for (const GgufFamily& row : rows) {
+      if (row.architecture == last) continue;
+      last = row.architecture;
+      names += (names.empty() ? "" : ", ") + std::string(last);
+    }
   }
   return names;
 }
 
 }  // namespace
 
+void normalize_experts(const GgufModel& model, JsonObject& config) {
+  if (!model.flag("expert_weights_norm")) config.add("norm_topk_prob", true);
+}
+
+// Without a scale attention divides by the root of the size of a head, as elsewhere.
+void granite_multipliers(const GgufModel& model, JsonObject& config) {
+  if (const double scale = model.number("attention.scale").value_or(0.0); scale != 0.0) {
+    config.add("attention_multiplier", scale);
+  } else {
+    const int64_t heads = std::max<int64_t>(model.same_in_layers("attention.head_count").value_or(1), 1);
+    const int64_t head = std::max<int64_t>(
+        model.integer("attention.key_length").value_or(model.require_integer("embedding_length") / heads), 1);
+    config.add("attention_multiplier", 1.0 / std::sqrt(static_cast<double>(head)));
+  }
+  config.add("embedding_multiplier", model.number("embedding_scale").value_or(1.0));
+  config.add("residual_multiplier", model.number("residual_scale").value_or(1.0));
+  config.add("logits_scaling", model.number("logit_scale").value_or(1.0));
+}
+
+void add_latent_sizes(const GgufModel& model, JsonObject& config) {
+  const int64_t rotary = model.require_integer("rope.dimension_count");
+  const auto either = [&](std::string_view first, std::string_view second) {
+    const auto found = model.integer(first);
+    return found ? *found : model.require_integer(second);
+  };
+  config.add("qk_rope_head_dim", rotary);
+  config.add("qk_nope_head_dim", either("attention.key_length_mla", "attention.key_length") - rotary);
+  config.add("v_head_dim", either("attention.value_length_mla", "attention.value_length"));
+  config.add("kv_lora_rank", model.require_integer("attention.kv_lora_rank"));
+  if (const auto rank = model.integer("attention.q_lora_rank")) {
+    config.add("q_lora_rank", *rank);
+  } else {
+    config.add_json("q_lora_rank", "null");
+  }
+}
+
 const GgufFamily& gguf_family_of(const GgufModel& model) {
   const std::string_view name = model.architecture();
-  for (const GgufFamily& row : kRows)
-    if (row.architecture == name && (row.matches == nullptr || row.matches(model))) return row;
+  for (const gsl::span<const GgufFamily> rows : all_rows())
+    for (const GgufFamily& row : rows)
+      if (row.architecture == name && (row.matches == nullptr || row.matches(model))) return row;
   throw Error(ErrorCode::unsupported,
               "{}: the architecture \"{}\" of GGUF files is not supported; supported are {}", model.path(),
               printable(name, 32), names_of_architectures());

@@ -17,8 +17,9 @@ namespace quire {
 struct GgufPart {
   std::string_view stored;
   std::string_view name;
-  bool is_bare =
-      false;  // true if the class has the tensor under this name alone, without ".weight" or ".bias"
+  // True if the class has the tensor under this name alone, without ".weight" or ".bias".
+  bool is_bare = false;
+  bool is_decay = false;  // true if the file has -e^x of the class's elements x
 };
 
 // Wide type: a row of a table of differences.
@@ -29,7 +30,9 @@ struct GgufFamily {
   // True if the file has the two elements of a rotary pair in neighbouring rows of q and k. The rows are
   // ordered anew for classes that have them half a head apart.
   bool has_rotary_pairs = false;
-  bool norms_have_one = false;  // 1 was added to the weights of norms
+  bool norms_have_one = false;  // 1 was added to the weights of norms, except those in recurrent layers
+  // Layers may lack attention or a dense feed-forward part: lists of their sizes have 0 there.
+  bool is_hybrid = false;
   // Adds fields of config.json that the common ones lack; nullptr if there are none.
   void (*configure)(const GgufModel& model, JsonObject& config) = nullptr;
   // Decides between rows of the same architecture; nullptr: always.

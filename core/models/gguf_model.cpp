@@ -1,5 +1,7 @@
 #include "core/models/gguf_model.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace quire {
@@ -26,17 +28,30 @@ std::string_view GgufModel::architecture() const {
   return name;
 }
 
-std::optional<int64_t> GgufModel::same_in_layers(std::string_view field) const {
+std::optional<int64_t> GgufModel::same_in_layers(std::string_view field, Zeros zeros) const {
   const GgufValue* value = metadata().find(key(field));
   if (value == nullptr || !value->is_array()) return integer(field);
-  const auto first = value->integer();
-  if (!first) throw Error(ErrorCode::format, "{}: \"{}\" is not a list of whole numbers", path(), key(field));
-  for (uint64_t i = 1; i < value->size(); ++i) {
-    if (value->integer(i) != first)
+  std::optional<int64_t> same;
+  for (uint64_t i = 0; i < std::max<uint64_t>(value->size(), 1); ++i) {
+    const auto entry = value->integer(i);
+    if (!entry)
+      throw Error(ErrorCode::format, "{}: \"{}\" is not a list of whole numbers", path(), key(field));
+    if (*entry == 0 && zeros == Zeros::are_absent) continue;
+    if (same && same != entry)
       throw Error(ErrorCode::unsupported, "{}: \"{}\" differs between layers, which is not supported", path(),
                   key(field));
+    same = entry;
   }
-  return first;
+  return same;
+}
+
+std::optional<bool> GgufModel::is_positive(std::string_view field, int32_t layer) const {
+  const GgufValue* value = metadata().find(key(field));
+  if (value == nullptr || !value->is_array()) return std::nullopt;
+  const auto index = static_cast<uint64_t>(layer);
+  if (const auto flag = value->flag(index)) return flag;
+  const auto entry = value->integer(index);
+  return entry ? std::optional(*entry > 0) : std::nullopt;
 }
 
 const TensorInfo* GgufModel::find(std::string_view name) const {

@@ -33,9 +33,13 @@ class GgufModel {
   std::optional<double> number(std::string_view field) const { return metadata().number(key(field)); }
   std::optional<bool> flag(std::string_view field) const { return metadata().flag(key(field)); }
   int64_t require_integer(std::string_view field) const { return metadata().require_integer(key(field)); }
+  // Use of entries of 0 in a list that has one for each layer.
+  enum class Zeros : uint8_t { count, are_absent };
   // Returns the field if it is a number, or all entries of it are the same one. Throws ErrorCode::unsupported
   // if they differ between layers.
-  std::optional<int64_t> same_in_layers(std::string_view field) const;
+  std::optional<int64_t> same_in_layers(std::string_view field, Zeros zeros = Zeros::count) const;
+  // Returns whether a layer's entry of a list is above 0; nothing if the field is no list or too short.
+  std::optional<bool> is_positive(std::string_view field, int32_t layer) const;
 
   // Returns nullptr if no file has the tensor.
   const TensorInfo* find(std::string_view name) const;

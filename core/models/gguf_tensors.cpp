@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/models/gguf_computed.h"
 
 namespace quire {
 namespace {
@@ -23,6 +24,7 @@ constexpr std::array<std::string_view, 4> kUnused = {"rope_freqs.weight", "rope_
 constexpr auto kParts = std::to_array<GgufPart>({
     {"ffn_gate_inp", "mlp.gate"},
     {"ffn_gate_exps", "mlp.experts.{}.gate_proj"},
+    {"ffn_gate_up_exps", "mlp.experts.gate_up_proj", true},
     {"ffn_up_exps", "mlp.experts.{}.up_proj"},
     {"ffn_down_exps", "mlp.experts.{}.down_proj"},
     {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
@@ -98,6 +100,7 @@ class Translator {
   Translator(const GgufModel& model, const GgufFamily& family)
       : model_(model), family_(family), row_(class_of(family)), num_layers_(model.num_layers()) {}
 
+  // Adds a tensor of the model's file number `file`.
   void add(const TensorInfo& stored, size_t file) {
     if (std::any_of(kUnused.begin(), kUnused.end(), [&](auto name) { return stored.name.ends_with(name); }))
       return;
@@ -111,11 +114,21 @@ class Translator {
     }
     placed_.push_back({std::move(tensor), file});
   }
-  std::vector<Placed> take() { return std::move(placed_); }
+  // Adds the tensors that are made of several, and returns all. Computed ones are in `computed()`, which
+  // comes after the files of the model.
+  std::vector<Placed> take() {
+    // Some files have the whole matrix too.
+    for (const auto& [layer, parts] : latents_)
+      if (!model_.has(fmt::format("{}{}.attn_kv_b.weight", kLayers, layer))) add_latent(layer, parts);
+    return std::move(placed_);
+  }
+  std::shared_ptr<const File> computed() const { return computed_; }
 
  private:
   std::string outer_name(const SplitName& name) const {
     const TensorKeys& keys = row_.keys;
+    for (const GgufPart& part : family_.parts)
+      if (part.stored == name.part) return std::string(part.name) + name.suffix;
     if (name.part == "token_embd") return std::string(keys.embedding) + name.suffix;
     if (name.part == "output") return std::string(keys.head) + name.suffix;
     if (name.part == "output_norm") return std::string(keys.final_norm) + name.suffix;
@@ -167,14 +180,42 @@ class Translator {
       placed_.push_back({std::move(tensor), file});
       return;
     }
+    if (name.part == "attn_k_b" || name.part == "attn_v_b") {
+      LatentParts& parts = latents_[name.layer];
+      (name.part == "attn_k_b" ? parts.keys : parts.values) = stored_in(tensor, file);
+      return;
+    }
     const GgufPart part = find_part(name, tensor);
     const size_t number = part.name.find("{}");
     if (number != std::string_view::npos) return add_experts(prefix, part, name.suffix, tensor, file);
+    if (part.is_decay) {
+      tensor = add_logarithm(stored_in(tensor, file), *computed_);
+      file = model_.files().size();
+    }
     tensor.name = prefix + std::string(part.name) + (part.is_bare ? std::string() : name.suffix);
     if (name.part == "ffn_gate_inp_shexp" && tensor.shape.size() == 1)
       tensor.shape.insert(tensor.shape.begin(), 1);
-    take_one_away(tensor);
+    if (name.part != "ssm_norm") take_one_away(tensor);
     placed_.push_back({std::move(tensor), file});
+  }
+
+  // The two tensors that expand a latent.
+  struct LatentParts {
+    std::optional<StoredIn> keys;
+    std::optional<StoredIn> values;
+  };
+
+  StoredIn stored_in(const TensorInfo& tensor, size_t file) const {
+    return {tensor, model_.files()[file].file()};
+  }
+
+  void add_latent(int32_t layer, const LatentParts& parts) {
+    if (!parts.keys || !parts.values)
+      throw Error(ErrorCode::format, "{}: layer {} has one of \"attn_k_b\" and \"attn_v_b\", but needs both",
+                  model_.path(), layer);
+    TensorInfo tensor = add_latent_expansion(*parts.keys, *parts.values, *computed_);
+    tensor.name = fmt::format("{}{}.self_attn.kv_b_proj.weight", row_.keys.layers, layer);
+    placed_.push_back({std::move(tensor), model_.files().size()});
   }
 
   // Cuts a stack into the matrices, biases or scales of its experts.
@@ -226,6 +267,8 @@ class Translator {
   const ArchitectureSpec& row_;
   const int32_t num_layers_;
   std::vector<Placed> placed_;
+  std::map<int32_t, LatentParts> latents_;  // by layer
+  const std::shared_ptr<ComputedFile> computed_ = std::make_shared<ComputedFile>(model_.path());
   mutable std::map<std::pair<int64_t, int64_t>, RowOrder> orders_;  // by rows and heads
 };
 
@@ -238,6 +281,7 @@ WeightDirectory gguf_tensors(const GgufModel& model, const GgufFamily& family) {
     for (const TensorInfo& tensor : file.tensors()) translator.add(tensor, files.size());
     files.push_back(file.file());
   }
+  files.push_back(translator.computed());
   return WeightDirectory::of_tensors(model.path(), std::move(files), translator.take());
 }
 

@@ -14,6 +14,7 @@ void bloom(ModelReader& reader) {
   }
   use_alibi(reader);
   reader.model().embedding.norm = reader.norm("transformer.word_embeddings_layernorm", reader.hidden());
+  if (reader.flag("separate_qkv")) return;  // in GGUF files
   const int32_t dim = reader.heads().head_dim;
   const ColumnOrder order = order_of_blocks(reader.heads().num_heads, {dim, dim, dim});
   reader.each_layer([&](LayerSpec& layer, int32_t) { layer.attention().qkv.front().order = order; });

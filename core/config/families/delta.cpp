@@ -18,6 +18,26 @@ void finish(const ModelReader& reader, int32_t layer, const std::string& prefix,
   part.norm.weight = {reader.key(layer, prefix + norm_key + ".weight"), part.value_dim};
 }
 
+// Gives each value head a key head of its own, for files in which value head h uses key head h %
+// num_key_heads (GGUF). The mixer has no form for that: its value heads of a key head are adjacent.
+void repeat_keys(DeltaPart& part) {
+  const int32_t key_heads = part.num_key_heads, keys = key_columns(part);
+  if (key_heads == part.num_value_heads) return;
+  auto columns = std::make_shared<std::vector<int32_t>>();
+  for (int32_t first = 0; first < 2 * keys; first += keys)
+    for (int32_t head = 0; head < part.num_value_heads; ++head)
+      for (int32_t i = 0; i < part.key_dim; ++i)
+        columns->push_back(first + head % key_heads * part.key_dim + i);
+  for (int32_t i = 0; i < value_columns(part); ++i) columns->push_back(2 * keys + i);
+  auto taps = std::make_shared<std::vector<int32_t>>();
+  for (const int32_t column : *columns)
+    for (int32_t tap = 0; tap < part.conv.num_taps; ++tap) taps->push_back(column * part.conv.num_taps + tap);
+  part.num_key_heads = part.num_value_heads;
+  part.conv.channels = static_cast<int32_t>(columns->size());
+  part.conv.weights.front().order = std::move(taps);
+  part.in.front().order = std::move(columns);
+}
+
 // Reads `output_gate_type`: the gate of the result.
 kernels::StateGate gate_form(const ModelReader& reader) {
   const auto form = reader.fields().find("output_gate_type");
@@ -83,9 +103,14 @@ DeltaPart gdn_part(const ModelReader& reader, int32_t layer, bool is_interleaved
   if (is_interleaved) {
     const int32_t group = heads / part.num_key_heads;
     const int32_t group_values = group * part.value_dim;
-    part.in = {matrix("in_proj_qkvz", 2 * keys + 2 * values)};
-    part.in.front().order =
-        order_of_blocks(part.num_key_heads, {part.key_dim, part.key_dim, group_values, group_values});
+    // GGUF files have queries, keys and values in order, and the gate apart.
+    if (reader.flag("separate_qkv")) {
+      part.in = {matrix("in_proj_qkv", 2 * keys + values), matrix("in_proj_z", values)};
+    } else {
+      part.in = {matrix("in_proj_qkvz", 2 * keys + 2 * values)};
+      part.in.front().order =
+          order_of_blocks(part.num_key_heads, {part.key_dim, part.key_dim, group_values, group_values});
+    }
     part.rates = {matrix("in_proj_ba", 2 * heads)};
     part.rates.front().order = order_of_blocks(part.num_key_heads, {group, group});
   } else {
@@ -95,6 +120,7 @@ DeltaPart gdn_part(const ModelReader& reader, int32_t layer, bool is_interleaved
   part.conv = delta_conv(reader, layer, {"linear_attn.conv1d"}, {2 * keys + values}, delta_taps(reader));
   part.out = reader.layer_matrix(layer, prefix + "out_proj", values, reader.hidden());
   finish(reader, layer, prefix, "norm", part);
+  if (reader.flag("linear_keys_alternate")) repeat_keys(part);
   return part;
 }
 

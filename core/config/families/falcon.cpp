@@ -17,7 +17,7 @@ bool is_new_decoder(const ModelReader& reader) {
 }
 
 // Rows of the stored matrix are grouped by KV head: its queries, its key, its value. With one KV head that is
-// q, k and v in order.
+// q, k and v in order. GGUF files have all q, all k and all v in order.
 void group_heads(ModelReader& reader, bool is_new) {
   const bool is_shared = reader.flag("multi_query", true) && !is_new;
   kernels::HeadShape heads = reader.heads();
@@ -27,7 +27,7 @@ void group_heads(ModelReader& reader, bool is_new) {
   const ColumnOrder order = order_of_blocks(heads.num_kv_heads, {of_queries, dim, dim});
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     reader.set_heads(layer, i, heads);
-    if (!is_shared) layer.attention().qkv.front().order = order;
+    if (!is_shared && !reader.flag("separate_qkv")) layer.attention().qkv.front().order = order;
   });
 }
 

@@ -25,17 +25,18 @@ void scale_attention(ModelReader& reader) {
   reader.each_layer([](LayerSpec& layer, int32_t) { layer.attention().scale = 1.0f; });
 }
 
-// Its matrices are stored transposed.
+// Its matrices are stored transposed, except in GGUF files.
 void gpt2(ModelReader& reader) {
   reader.use_learned_positions("transformer.wpe");
   scale_attention(reader);
   const bool by_layer = reader.flag("scale_attn_by_inverse_layer_idx");
+  const bool transposed = reader.flag("transposed_matrices", true);
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     if (by_layer) layer.attention().scale /= static_cast<float>(i + 1);
-    layer.attention().qkv.front().transposed = true;
-    layer.attention().output.transposed = true;
-    layer.dense()->gate_up.front().transposed = true;
-    layer.dense()->down.transposed = true;
+    layer.attention().qkv.front().transposed = transposed;
+    layer.attention().output.transposed = transposed;
+    layer.dense()->gate_up.front().transposed = transposed;
+    layer.dense()->down.transposed = transposed;
   });
 }
 
@@ -48,7 +49,8 @@ void gpt_bigcode(ModelReader& reader) {
     heads.num_kv_heads = is_shared ? 1 : heads.num_heads;
     reader.set_heads(layer, i, heads);
     const int32_t dim = heads.head_dim;
-    if (!is_shared) layer.attention().qkv.front().order = order_of_blocks(heads.num_heads, {dim, dim, dim});
+    if (!is_shared && !reader.flag("separate_qkv"))
+      layer.attention().qkv.front().order = order_of_blocks(heads.num_heads, {dim, dim, dim});
   });
   scale_attention(reader);
 }
@@ -89,15 +91,15 @@ constexpr TensorKeys neox_keys() {
   return keys;
 }
 
-// q, k and v are interleaved per head. With use_parallel_residual both blocks read the input of the layer,
-// each through its own norm.
+// q, k and v are interleaved per head, except in GGUF files. With use_parallel_residual both blocks read the
+// input of the layer, each through its own norm.
 void gpt_neox(ModelReader& reader) {
   const int32_t dim = reader.heads().head_dim;
   const ColumnOrder order = order_of_blocks(reader.heads().num_heads, {dim, dim, dim});
   const bool parallel = reader.flag("use_parallel_residual", true);
   reader.each_layer([&](LayerSpec& layer, int32_t) {
     layer.parallel = parallel;
-    layer.attention().qkv.front().order = order;
+    if (!reader.flag("separate_qkv")) layer.attention().qkv.front().order = order;
   });
 }
 

@@ -21,11 +21,19 @@ void multiply(ModelReader& reader) {
   multiply_by(reader, 1.0);
 }
 
+// Returns whether experts are stacked, and gate and up of a shared MLP are one matrix. GGUF files have a
+// matrix for each.
+bool is_stacked(const ModelReader& reader) {
+  return reader.flag("stacked_experts", true);
+}
+
 void add_experts(ModelReader& reader, const std::string& router, const StackKeys& keys) {
+  const bool stacked = is_stacked(reader);
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
-    ExpertsPart experts = routed(reader, i, {router, "block_sparse_moe."});
+    ExpertsPart experts =
+        routed(reader, i, {router, stacked ? "block_sparse_moe." : "block_sparse_moe.experts.{}."});
     experts.score = kernels::RouterScore::softmax_of_chosen;
-    experts.expert = stacked_expert(reader, i, keys, experts.num_experts, reader.intermediate());
+    if (stacked) experts.expert = stacked_expert(reader, i, keys, experts.num_experts, reader.intermediate());
     ModelReader::set_experts(layer, std::move(experts));
   });
 }
@@ -37,6 +45,10 @@ void add_stacks(ModelReader& reader) {
 
 // Returns the MLP that processes every token.
 MlpPart shared_mlp(const ModelReader& reader, int32_t layer, int32_t width) {
+  if (!is_stacked(reader)) {
+    const MlpKeys apart = {"", "shared_mlp.gate_proj", "shared_mlp.up_proj", "shared_mlp.output_linear"};
+    return reader.mlp(layer, apart, width);
+  }
   return reader.mlp(layer, {"shared_mlp.input_linear", "", "", "shared_mlp.output_linear"}, width);
 }
 

@@ -1,7 +1,7 @@
 #include "tests/core/models/gguf_conversion.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <numbers>
 #include <regex>
@@ -69,23 +69,6 @@ const std::vector<std::pair<std::string, std::string>>& usual_parts() {
 const std::vector<std::pair<std::string, std::string>> kNormAfterAttention = {
     {"post_attention_layernorm", "post_attention_norm"}};
 
-std::vector<float> floats_of(const StoredTensor& tensor) {
-  const size_t count = tensor.dtype == "F32" ? tensor.bytes.size() / 4 : tensor.bytes.size() / 2;
-  std::vector<float> values(count);
-  if (tensor.dtype == "F32") {
-    std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-    return values;
-  }
-  if (tensor.dtype != "BF16") throw std::runtime_error(tensor.name + " is not BF16 or F32");
-  for (size_t i = 0; i < count; ++i) {
-    uint16_t bits = 0;
-    std::memcpy(&bits, tensor.bytes.data() + 2 * i, 2);
-    const uint32_t wide = uint32_t{bits} << 16;
-    std::memcpy(&values[i], &wide, 4);
-  }
-  return values;
-}
-
 // Returns the rows of each head with the two rows of each rotary pair side by side.
 std::string paired_rows(const StoredTensor& tensor, size_t heads) {
   const auto rows = static_cast<size_t>(tensor.shape[0]);
@@ -115,11 +98,15 @@ class Converter {
   std::string key(const std::string& field) const { return conversion_.architecture + "." + field; }
   bool has(const char* field) const { return config_.contains(field) && !config_[field].is_null(); }
 
+  bool has_key(const std::string& target) const {
+    return std::any_of(file_.keys.begin(), file_.keys.end(),
+                       [&](const GgufKey& one) { return one.name == key(target); });
+  }
   void whole(const char* field, const std::string& target) {
-    if (has(field)) file_.add_u32(key(target), config_[field].get<uint32_t>());
+    if (has(field) && !has_key(target)) file_.add_u32(key(target), config_[field].get<uint32_t>());
   }
   void number(const char* field, const std::string& target) {
-    if (has(field)) file_.add_f32(key(target), config_[field].get<float>());
+    if (has(field) && !has_key(target)) file_.add_f32(key(target), config_[field].get<float>());
   }
 
   // Returns the settings of layers with full attention.
@@ -135,11 +122,14 @@ class Converter {
 
   void add_metadata() {
     file_.add_text("general.architecture", conversion_.architecture);
-    whole("num_hidden_layers", "block_count");
-    whole("max_position_embeddings", "context_length");
-    whole("hidden_size", "embedding_length");
+    if (conversion_.metadata != nullptr) conversion_.metadata(config_, file_);
+    for (const char* field : {"num_hidden_layers", "n_layer", "n_layers"}) whole(field, "block_count");
+    for (const char* field : {"max_position_embeddings", "n_positions", "max_seq_len"})
+      whole(field, "context_length");
+    for (const char* field : {"hidden_size", "n_embd", "d_model"}) whole(field, "embedding_length");
     whole("intermediate_size", "feed_forward_length");
-    whole("num_attention_heads", "attention.head_count");
+    for (const char* field : {"num_attention_heads", "n_head", "n_heads"})
+      whole(field, "attention.head_count");
     whole("num_key_value_heads", "attention.head_count_kv");
     number("rms_norm_eps", "attention.layer_norm_rms_epsilon");
     for (const char* field : {"layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"})
@@ -184,6 +174,8 @@ class Converter {
     if (!ignored) whole("sliding_window", "attention.sliding_window");
     const bool writes_flags = conversion_.architecture == "olmo2" || conversion_.architecture == "cohere2" ||
                               conversion_.architecture == "dots1" || conversion_.architecture == "gpt-oss" ||
+                              conversion_.architecture == "afmoe" ||
+                              conversion_.architecture.starts_with("exaone") ||
                               conversion_.architecture.starts_with("gemma");
     if (ignored || !has("layer_types") || !writes_flags) return;
     std::vector<uint8_t> flags;
@@ -193,9 +185,13 @@ class Converter {
 
   void add_rope() {
     const Json settings = rope();
-    file_.add_f32(key("rope.freq_base"), settings.value("rope_theta", config_.value("rope_theta", 10000.0f)));
+    if (!has_key("rope.freq_base"))
+      file_.add_f32(key("rope.freq_base"),
+                    settings.value("rope_theta", config_.value("rope_theta", 10000.0f)));
     const double part = settings.value("partial_rotary_factor", config_.value("partial_rotary_factor", 1.0));
-    if (conversion_.architecture == "deepseek2") {
+    if (has_key("attention.kv_lora_rank") || !has("num_attention_heads")) {
+      // The conversion has written the sizes, or there are no heads.
+    } else if (conversion_.architecture == "deepseek2") {
       whole("q_lora_rank", "attention.q_lora_rank");
       whole("kv_lora_rank", "attention.kv_lora_rank");
       whole("qk_rope_head_dim", "rope.dimension_count");
@@ -237,8 +233,9 @@ class Converter {
     const auto context = static_cast<double>(config_["max_position_embeddings"].get<uint32_t>());
     const auto original = static_cast<double>(settings["original_max_position_embeddings"].get<uint32_t>());
     file_.add_u32(key("rope.scaling.original_context_length"), static_cast<uint32_t>(original));
-    file_.add_f32(key("rope.scaling.attn_factor"),
-                  static_cast<float>(std::sqrt(1.0 + std::log(context / original) / std::log(original))));
+    if (!has_key("rope.scaling.attn_factor"))
+      file_.add_f32(key("rope.scaling.attn_factor"),
+                    static_cast<float>(std::sqrt(1.0 + std::log(context / original) / std::log(original))));
     for (const char* name : {"long", "short"}) {
       const auto factors = settings[std::string(name) + "_factor"].get<std::vector<float>>();
       file_.add_floats("rope_factors_" + std::string(name) + ".weight", {factors.size()}, factors);
@@ -269,22 +266,43 @@ class Converter {
   }
 
   void add(const StoredTensor& tensor) {
-    static const std::regex kLayer(R"((?:model\.layers|transformer\.h)\.(\d+)\.(.*))");
-    std::smatch match;
-    if (std::regex_match(tensor.name, match, kLayer)) return add_of_layer(match[1], match[2], tensor);
-    static const std::map<std::string, std::string> kOuter = {{"model.embed_tokens", "token_embd"},
-                                                              {"transformer.wte", "token_embd"},
-                                                              {"lm_head", "output"},
-                                                              {"model.norm", "output_norm"},
-                                                              {"model.final_layernorm", "output_norm"},
-                                                              {"transformer.ln_f", "output_norm"}};
+    const NameParts parts = parts_of_name(tensor.name);
+    if (!parts.layer.empty()) return add_of_layer(parts.layer, parts.rest, tensor);
+    if (add_converted("", parts.rest, tensor)) return;
+    static const std::map<std::string, std::string> kOuter = {
+        {"model.embed_tokens", "token_embd"},
+        {"transformer.wte", "token_embd"},
+        {"lm_head", "output"},
+        {"model.norm", "output_norm"},
+        {"model.final_layernorm", "output_norm"},
+        {"model.embedding_norm", "token_embd_norm"},
+        {"transformer.wpe", "position_embd"},
+        {"transformer.norm_f", "output_norm"},
+        {"transformer.word_embeddings", "token_embd"},
+        {"transformer.word_embeddings_layernorm", "token_embd_norm"},
+        {"gpt_neox.embed_in", "token_embd"},
+        {"gpt_neox.final_layer_norm", "output_norm"},
+        {"embed_out", "output"},
+        {"backbone.embeddings", "token_embd"},
+        {"backbone.norm_f", "output_norm"},
+        {"transformer.ln_f", "output_norm"}};
     const size_t dot = tensor.name.rfind('.');
     write(kOuter.at(tensor.name.substr(0, dot)) + tensor.name.substr(dot), tensor);
   }
 
+  // Adds what the class of the conversion makes of a tensor. Returns false if it is like most.
+  bool add_converted(const std::string& prefix, const std::string& rest, const StoredTensor& tensor) {
+    if (conversion_.convert == nullptr) return false;
+    const std::vector<StoredTensor> converted = conversion_.convert(config_, rest, tensor);
+    for (const StoredTensor& one : converted) write(prefix + one.name, one);
+    return !converted.empty();
+  }
+
   void add_of_layer(const std::string& layer, const std::string& rest, const StoredTensor& tensor) {
     const std::string prefix = "blk." + layer + ".";
-    static const std::regex kExpert(R"((?:mlp|block_sparse_moe)\.experts\.(\d+)\.(\w+)\.weight)");
+    if (add_converted(prefix, rest, tensor)) return;
+    static const std::regex kExpert(
+        R"((?:mlp|block_sparse_moe|feed_forward|mixer)\.experts\.(\d+)\.(\w+)\.weight)");
     std::smatch match;
     if (std::regex_match(rest, match, kExpert)) {
       static const std::map<std::string, std::string> kKinds = {{"gate_proj", "gate"}, {"up_proj", "up"},
@@ -346,7 +364,7 @@ class Converter {
       return;
     }
     std::vector<float> values = floats_of(tensor);
-    if (conversion_.adds_one && name.ends_with("norm.weight"))
+    if (conversion_.adds_one && name.ends_with("norm.weight") && !name.ends_with("ssm_norm.weight"))
       for (float& value : values) value += 1.0f;
     file_.add_floats(name, shape, values);
   }
@@ -357,6 +375,15 @@ class Converter {
   GgufBuilder file_;
   std::map<std::string, std::map<int, StoredTensor>> stacks_;
 };
+
+void granite_moe_alone(const Json& config, GgufBuilder& file) {
+  granite_moe("granitemoe", config, file);
+}
+// The keys of all heads are those of one in the file.
+void deepseek(const Json& config, GgufBuilder& file) {
+  file.add_u32("deepseek2.attention.head_count_kv", 1);
+  add_latent_sizes("deepseek2", config, file);
+}
 
 }  // namespace
 
@@ -399,10 +426,18 @@ const std::vector<GgufConversion>& gguf_conversions() {
       {"hunyuan_dense", "hunyuan-dense"},
       {"dots1", "dots1"},
       {"gpt_oss", "gpt-oss", false, false, kNormAfterAttention},
+      {"granitemoe", "granitemoe", true, false, {}, granite_moe_alone, convert_granite_moe},
+      {"granitemoeshared", "granitemoe", true, false, {}, granite_moe_alone, convert_granite_moe},
       {"deepseek_v2", "deepseek2"},
-      {"deepseek_v3", "deepseek2"},
+      {"deepseek_v3", "deepseek2", false, false, {}, deepseek, split_latent},
   };
-  return kConversions;
+  static const std::vector<GgufConversion> kAll = [] {
+    std::vector<GgufConversion> all = kConversions;
+    for (const auto& more : {more_gguf_conversions(), hybrid_gguf_conversions()})
+      all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
+  return kAll;
 }
 
 GgufBuilder gguf_of(const StoredModel& model, const GgufConversion& conversion) {

@@ -2,6 +2,9 @@
 // directory, and so those of transformers.
 #include "core/models/gguf_families.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include <gtest/gtest.h>
 
 #include "tests/core/models/gguf_conversion.h"
@@ -102,6 +105,43 @@ TEST(GgufModels, AShapeThatContradictsTheMetadataIsRefused) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("m/model.gguf"), std::string::npos) << error.what();
   }
+}
+
+// Returns the file of a family.
+GgufBuilder file_of(const std::string& family) {
+  for (const GgufConversion& conversion : gguf_conversions())
+    if (conversion.family == family)
+      return gguf_of(read_stored_model(FamilyDirectory(family).path()), conversion);
+  throw std::runtime_error("no conversion of " + family);
+}
+
+GgufTensor& tensor_of(GgufBuilder& file, const std::string& name) {
+  return *std::find_if(file.tensors.begin(), file.tensors.end(),
+                       [&](const GgufTensor& tensor) { return tensor.name == name; });
+}
+
+TEST(GgufModels, LatentAttentionNeedsBothOfItsTensors) {
+  GgufBuilder file = file_of("deepseek_v3");
+  std::erase_if(file.tensors,
+                [](const GgufTensor& tensor) { return tensor.name == "blk.0.attn_v_b.weight"; });
+  expect_error(ErrorCode::format, {"m/model.gguf", "layer 0", "\"attn_v_b\""},
+               [&] { load_file(file.build()); });
+}
+
+TEST(GgufModels, TensorsOfLatentAttentionMustFitEachOther) {
+  GgufBuilder file = file_of("deepseek_v3");
+  GgufTensor& keys = tensor_of(file, "blk.0.attn_k_b.weight");
+  keys.shape[1] *= 2;
+  keys.data += keys.data;
+  expect_error(ErrorCode::format, {"m/model.gguf", "attn_k_b", "attn_v_b"}, [&] { load_file(file.build()); });
+}
+
+TEST(GgufModels, ADecayThatIsNotNegativeIsRefusedByName) {
+  GgufBuilder file = file_of("mamba2");
+  GgufTensor& decays = tensor_of(file, "blk.0.ssm_a");
+  const float positive = 1.0f;
+  std::memcpy(decays.data.data() + sizeof(float), &positive, sizeof(positive));
+  expect_error(ErrorCode::numeric, {"m/model.gguf", "A_log", "element 1"}, [&] { load_file(file.build()); });
 }
 
 TEST(GgufModels, AMissingKeyIsAnErrorThatNamesIt) {

@@ -1,5 +1,6 @@
 // What a GGUF file of each family describes, compared with its directory: every number of the layers, and
 // every element of the tensors by name.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -56,17 +57,54 @@ std::string text_of(const RopeSpec& rope) {
   return text + "\n";
 }
 
+std::string text_of(const ConvPart& conv) {
+  return fmt::format("conv {} {} {} {}\n", conv.channels, conv.num_taps, conv.silu, !conv.bias.name.empty());
+}
+
+// Multipliers are not compared: files have them in the weights.
+std::string text_of(const Mamba2Part& part) {
+  return fmt::format("mamba 2 {} {} {} {} step {} {} norm {}\n", part.num_heads, part.head_dim,
+                     part.num_groups, part.state_dim, part.least_step, part.largest_step,
+                     static_cast<int>(part.norm)) +
+         text_of(part.conv);
+}
+
+// Key heads are not compared: those of Qwen3.5 are repeated for each value head.
+std::string text_of(const DeltaPart& part) {
+  return fmt::format("delta {} {} {} by channel {} {} {} scale {} {} gate {} taps {}\n", part.num_value_heads,
+                     part.key_dim, part.value_dim, part.decays_by_channel, static_cast<int>(part.decay_form),
+                     part.decay_bound, part.beta_scale, part.query_scale, static_cast<int>(part.gate_form),
+                     part.conv.num_taps) +
+         text_of(part.norm) + text_of(part.out);
+}
+
+std::string text_of_state(const MixerSpec& mixer) {
+  if (const auto* const delta = std::get_if<DeltaPart>(&mixer)) return text_of(*delta);
+  if (const auto* const mamba = std::get_if<Mamba2Part>(&mixer)) return text_of(*mamba);
+  if (const auto* const both = std::get_if<AttentionAndMambaPart>(&mixer)) return text_of(both->mamba);
+  if (const auto* const mamba = std::get_if<Mamba1Part>(&mixer))
+    return text_of(mamba->in) + text_of(mamba->select) + text_of(mamba->step) + text_of(mamba->conv) +
+           fmt::format("norms {}\n", mamba->step_norm.has_value());
+  if (const auto* const conv = std::get_if<ShortConvPart>(&mixer))
+    return text_of(conv->in) + text_of(conv->conv);
+  return std::string(mixer_name(mixer)) + "\n";
+}
+
 std::string text_of(const LayerSpec& layer, const ModelSpec& model) {
-  std::string text =
-      text_of(layer.attention_norm) + text_of(layer.attention()) + text_of(layer.feed_forward_norm);
+  std::string text = text_of(layer.attention_norm) + text_of(layer.feed_forward_norm);
   text += fmt::format("posts {} {} parallel {} {}\n", layer.attention_post_norm.has_value(),
                       layer.feed_forward_post_norm.has_value(), layer.parallel, layer.shares_norm);
-  for (const MatrixPart& part : layer.attention().qkv) text += text_of(part);
-  text += text_of(layer.attention().output);
   if (layer.dense() != nullptr) text += text_of(*layer.dense());
   if (layer.experts() != nullptr) text += text_of(*layer.experts());
-  const int32_t rope = layer.attention().rope_idx;
-  return rope < 0 ? text : text + text_of(model.ropes[static_cast<size_t>(rope)]);
+  const AttentionPart* const attention = layer.find_attention();
+  if (attention == nullptr || std::holds_alternative<AttentionAndMambaPart>(layer.mixer))
+    text += text_of_state(layer.mixer);
+  if (attention == nullptr) return text;
+  text += text_of(*attention);
+  for (const MatrixPart& part : attention->qkv) text += text_of(part);
+  text += text_of(attention->output);
+  return attention->rope_idx < 0 ? text
+                                 : text + text_of(model.ropes[static_cast<size_t>(attention->rope_idx)]);
 }
 
 std::string text_of(const ModelConfig& config) {
@@ -86,12 +124,21 @@ class GgufSpecs : public ::testing::TestWithParam<GgufConversion> {
     model_.emplace(files_, "m/model.gguf");
   }
 
+  // Returns whether the elements of a tensor differ in the file, except for the order of those of kv_b_proj.
+  bool is_converted(const std::string& name) const {
+    if (GetParam().convert == nullptr || name.ends_with("kv_b_proj.weight")) return false;
+    const StoredTensor& tensor = *std::find_if(directory_.tensors.begin(), directory_.tensors.end(),
+                                               [&](const StoredTensor& one) { return one.name == name; });
+    return !GetParam().convert(directory_.config, parts_of_name(name).rest, tensor).empty();
+  }
+
   StoredModel directory_;
   MemoryFileSystem files_;
   std::optional<GgufModel> model_;
 };
 
 TEST_P(GgufSpecs, NumbersAreThoseOfTheDirectory) {
+  if (GetParam().family == "falcon_h1") GTEST_SKIP() << "its file has the multipliers in the weights";
   const std::string config = gguf_config(*model_, gguf_family_of(*model_));
   const ModelConfig found = parse_gguf_config(config, gguf_generation_config(*model_), "m/model.gguf");
   EXPECT_EQ(text_of(found), text_of(parse_model_config(directory_.config.dump()))) << config;
@@ -136,6 +183,7 @@ TEST_P(GgufSpecs, TensorsAreThoseOfTheDirectory) {
     if (tensor.name.find("mlp.experts.gate_up_proj") != std::string::npos)
       continue;  // in parts of each expert
     if (GetParam().family == "gpt_oss" && tensor.name.find("mlp.experts.") != std::string::npos) continue;
+    if (is_converted(tensor.name)) continue;  // the logits prove these
     SCOPED_TRACE(tensor.name);
     const WeightDirectory::Entry* const entry = found.find(tensor.name);
     ASSERT_NE(entry, nullptr);
