@@ -48,7 +48,7 @@ struct VectorPart {
   ColumnOrder order = nullptr;  // selected elements; nullptr: all
   bool may_be_absent = false;   // the files may lack it: then there is no vector
   int32_t num_tensors = 1;      // equal parts in tensors of their own, whose numbers replace "{}" in the name
-  std::string other_name = {};  // used if the files lack the tensor `name`
+  std::string other_name = {};  // used if the files have it and lack the tensor `name`
 };
 
 struct NormPart : kernels::NormSpec {
