@@ -1,38 +1,36 @@
 // Layers with a recurrent state: the same bits in any chunks, in company, after rewinds, rejected drafts,
 // repeated steps and forks.
 #include <cstring>
-#include <filesystem>
 
 #include <gtest/gtest.h>
 
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/golden_families.h"
 
 namespace quire::testing {
 namespace {
 
 // Families with each kind of mixer.
-constexpr const char* kFamilies[] = {
-    "qwen3_next",    "qwen3_5", "qwen3_5_moe",      "kimi_linear", "bailing_hybrid",
-    "mamba2",        "bamba",   "granitemoehybrid", "nemotron_h",  "nemotron_h_latent",
-    "falcon_h1",     "jamba",   "minimax",          "lfm2",        "lfm2_moe",
-    "falcon_h1_norm"};
-
-std::string directory_of(const std::string& family) {
-  for (const char* root : {QUIRE_TEST_DATA "/architectures/", QUIRE_SHARED_DIR "/golden/architectures/"})
-    if (std::filesystem::is_directory(root + family)) return root + family;
-  return {};
-}
+constexpr const char* kFamilies[] = {"qwen3_next",     "qwen3_5",
+                                     "qwen3_5_moe",    "kimi_linear",
+                                     "bailing_hybrid", "mamba2",
+                                     "bamba",          "granitemoehybrid",
+                                     "nemotron_h",     "nemotron_h_latent",
+                                     "falcon_h1",      "jamba",
+                                     "minimax",        "lfm2",
+                                     "lfm2_moe",       "falcon_h1_norm",
+                                     "olmo_hybrid",    "lfm3",
+                                     "mamba",          "falcon_mamba"};
 
 class States : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const std::string directory = directory_of(GetParam());
-    if (directory.empty()) GTEST_SKIP() << "no files of this family";
-    const std::string refusal = refusal_of(directory);
+    const FamilyDirectory directory(GetParam());
+    const std::string refusal = refusal_of(directory.path());
     if (!refusal.empty()) GTEST_SKIP() << refusal;
-    model_ = load_model(directory);
-    ids_ = read_ids(directory + "/golden.safetensors", "input_ids");
+    model_ = load_model(directory.path());
+    ids_ = read_ids(directory.golden(), "input_ids");
     alone_ = TransformerRunner(model_, {}).logits(ids_, 999);
   }
 
