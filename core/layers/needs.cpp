@@ -1,6 +1,7 @@
 #include "core/layers/needs.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quire {
 
@@ -13,12 +14,20 @@ Needs::Needs(const ModelSpec& model) : model_(model) {
 }
 
 void Needs::cache(const LayerCacheSize& size) {
-  const uint64_t state_bytes = shape_.caches.back().state_bytes;
-  shape_.caches.back() = size;
-  shape_.caches.back().state_bytes = state_bytes;
+  const LayerCacheSize before = std::exchange(shape_.caches.back(), size);
+  shape_.caches.back().state_bytes = before.state_bytes;
+  shape_.caches.back().state_parts = before.state_parts;
   if (size.source_layer < 0) return;
   int32_t& seen = shape_.caches[static_cast<size_t>(size.source_layer)].window;
   seen = seen == 0 || size.window == 0 ? 0 : std::max(seen, size.window);
+}
+
+void Needs::state(uint64_t bytes) {
+  LayerCacheSize& layer = shape_.caches.back();
+  layer.state_bytes += bytes;
+  const auto part = std::find(layer.state_parts.begin(), layer.state_parts.end(), uint64_t{0});
+  Expects(part != layer.state_parts.end());
+  *part = bytes;
 }
 
 void Needs::scratch(kernels::Scratch kind, int32_t columns) {

@@ -18,6 +18,8 @@ struct LayerCacheSize {
   int32_t source_layer = -1;  // layer whose pages it reads; -1: it has its own pages
   int32_t window = 0;         // largest window of the layers that read these pages, in tokens; 0: unlimited
   uint64_t state_bytes = 0;   // of one sequence's recurrent state; a multiple of 64
+  // Bytes of it for each operation, in their order. Each part has two banks of the same size.
+  std::array<uint64_t, 2> state_parts = {};
 
   bool operator==(const LayerCacheSize&) const = default;
 };
@@ -67,7 +69,7 @@ class Needs {
   // widened as needed.
   void cache(const LayerCacheSize& size);
   // Adds `bytes` to the recurrent state of the current layer.
-  void state(uint64_t bytes) { shape_.caches.back().state_bytes += bytes; }
+  void state(uint64_t bytes);
 
   // Requires a scratch buffer of `columns` f32 per token.
   void scratch(kernels::Scratch kind, int32_t columns);

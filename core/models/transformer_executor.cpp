@@ -153,7 +153,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       limits_(limits_of(*weights_.current, options)),
       stages_(allocate_stages(*weights_.current, options)),
       num_pages_(limits_.guaranteed_pages()),
-      page_bytes_(limits_.windows.empty() && limits_.num_state_slots == 0 ? count_page_bytes() : 0),
+      stored_bytes_(count_stored_bytes()),
       transfer_buffer_(crosses_backends(*weights_.current)
                            ? allocate_values(options.max_tokens, limits_.hidden_size, "the residual stream")
                            : HostFloats()),
@@ -336,46 +336,6 @@ void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
   std::vector<uint16_t> halves(out.size());
   download(halves.data());
   std::transform(halves.begin(), halves.end(), out.begin(), kernels::half_to_float);
-}
-
-// Calls `visit` for each piece of a page with its device and its offset in the bytes of the page. Pieces are
-// in the order of stages, then shards.
-template <typename Visit>
-void TransformerExecutor::for_each_piece(PageId page, Visit visit) const {
-  uint64_t place = 0;
-  for (const StageShards& stage : stages_) {
-    for (const StageShardState& shard : stage.shards) {
-      for (const PagePiece& piece : shard.memory.pieces_of(page)) {
-        visit(*shard.context.device(), piece, static_cast<size_t>(place));
-        place += piece.bytes;
-      }
-    }
-  }
-}
-
-uint64_t TransformerExecutor::count_page_bytes() const {
-  uint64_t bytes = 0;
-  for_each_piece(PageId{0}, [&](const Device&, const PagePiece& piece, size_t) { bytes += piece.bytes; });
-  return bytes;
-}
-
-// Waits first, because work issued before may still read or write the page.
-void TransformerExecutor::read_page(PageId page, gsl::span<std::byte> out) {
-  wait_for_all("waiting for a page");
-  for_each_piece(page, [&](const Device& device, const PagePiece& piece, size_t place) {
-    device.check(
-        device.table().download(device.handle(), out.data() + place, piece.address, size_t{piece.bytes}),
-        "reading a page");
-  });
-}
-
-void TransformerExecutor::write_page(PageId page, gsl::span<const std::byte> bytes) {
-  wait_for_all("waiting for a page");
-  for_each_piece(page, [&](const Device& device, const PagePiece& piece, size_t place) {
-    device.check(
-        device.table().upload(device.handle(), piece.address, bytes.data() + place, size_t{piece.bytes}),
-        "writing a page");
-  });
 }
 
 // Waits only for the draws if another pass was issued after this one.

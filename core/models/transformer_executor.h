@@ -74,15 +74,23 @@ class TransformerExecutor final : public Executor {
   void draw(Ticket ticket, const DeviceDraws& draws) override;
   Drawn wait(Ticket ticket) override;
   void read_hidden(int32_t first_row, gsl::span<float> out) override;
-  uint64_t page_bytes() const override { return page_bytes_; }
+  uint64_t page_bytes() const override { return stored_bytes_.page; }
   void read_page(PageId page, gsl::span<std::byte> out) override;
   void write_page(PageId page, gsl::span<const std::byte> bytes) override;
+  uint64_t state_bytes() const override { return stored_bytes_.state; }
+  void read_state(int32_t slot, int32_t bank, gsl::span<std::byte> out) override;
+  void write_state(int32_t slot, int32_t bank, gsl::span<const std::byte> bytes) override;
 
  private:
   struct Weights {
     std::shared_ptr<const Transformer> current;  // null after release_weights
     const WeightsSource source;                  // may be null
     std::weak_ptr<const Transformer> recorded;   // weights that steps were recorded with
+  };
+  // Bytes of a page and of a bank of a state slot outside the executor.
+  struct StoredBytes {
+    uint64_t page = 0;  // 0 if layers have windows: their pages cannot be read
+    uint64_t state = 0;
   };
   struct Pass {
     size_t num_rows = 0;
@@ -100,9 +108,13 @@ class TransformerExecutor final : public Executor {
   void run_shard(size_t stage_idx, int32_t rank, const Batch& batch);
   void hand_over(const StageShardState& from, const StageShardState& to, int32_t num_tokens);
   void norm_all_rows(int32_t num_tokens);
-  template <typename Visit>
-  void for_each_piece(PageId page, Visit visit) const;
-  uint64_t count_page_bytes() const;
+  template <typename PiecesOf, typename Visit>
+  void for_each_piece(PiecesOf pieces_of, Visit visit) const;
+  template <typename PiecesOf>
+  void read_pieces(PiecesOf pieces_of, gsl::span<std::byte> out) const;
+  template <typename PiecesOf>
+  void write_pieces(PiecesOf pieces_of, gsl::span<const std::byte> bytes) const;
+  StoredBytes count_stored_bytes() const;
   Pass& pass_of(Ticket ticket) { return passes_[ticket.value % passes_.size()]; }
   void sample(const DeviceDraws& draws, Pass& pass);
   void read_other_rows(const DeviceDraws& draws, size_t num_rows);
@@ -112,7 +124,7 @@ class TransformerExecutor final : public Executor {
   ExecutorLimits limits_;
   std::vector<StageShards> stages_;  // in the order of the transformer's stages
   int32_t num_pages_;                // pages that have memory
-  const uint64_t page_bytes_;
+  const StoredBytes stored_bytes_;
   // Rows in transit between backends, [max_tokens, hidden]. Empty if there is only one backend.
   HostFloats transfer_buffer_;
   // Logits on the host, [max_logit_rows, vocab]. Rows that are sampled on the device are not written.

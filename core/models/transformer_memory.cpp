@@ -193,6 +193,7 @@ TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, cons
     kernels::StateStore& states = caches_.back().states;
     states.memory = take<void>(device, bytes_of_states(size, kv), "recurrent states");
     states.slot_stride = size_t{size.state_bytes};
+    state_parts_.push_back(size.state_parts);
   }
   set_num_pages(kv.least_pages);
 }
@@ -221,6 +222,20 @@ void TransformerMemory::copy_state(const DeviceContext& context, int32_t source,
     params.target = first + static_cast<size_t>(target) * params.bytes;
     context.check(context.table().copy_state(context.handle(), &params), "copying a state");
   }
+}
+
+std::vector<PagePiece> TransformerMemory::pieces_of_state(int32_t slot, int32_t bank) const {
+  std::vector<PagePiece> pieces;
+  for (size_t layer = 0; layer < caches_.size(); ++layer) {
+    const kernels::StateStore& states = caches_[layer].states;
+    if (states.memory == nullptr) continue;
+    auto* first = static_cast<std::byte*>(states.memory) + static_cast<size_t>(slot) * states.slot_stride;
+    for (const uint64_t bytes : state_parts_[layer]) {
+      if (bytes > 0) pieces.push_back({first + static_cast<uint64_t>(bank) * (bytes / 2), bytes / 2});
+      first += bytes;
+    }
+  }
+  return pieces;
 }
 
 std::vector<PagePiece> TransformerMemory::pieces_of(PageId page) const {

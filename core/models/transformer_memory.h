@@ -2,6 +2,7 @@
 // addresses.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -49,7 +50,7 @@ uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, co
 // Returns the bytes of all slots of a layer's recurrent state; 0 if it has none.
 uint64_t layer_state_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv);
 
-// Part of one page that is in one buffer.
+// Part of one page, or of a bank of a state slot, that is in one buffer.
 struct PagePiece {
   std::byte* address = nullptr;  // device memory
   uint64_t bytes = 0;
@@ -75,6 +76,8 @@ class TransformerMemory {
   void set_num_pages(int32_t num_pages);
   // Returns all pieces of a page of the layers without a window. Their order is the same for each page.
   std::vector<PagePiece> pieces_of(PageId page) const;
+  // Returns all pieces of a bank of a state slot. Their order is the same for each slot and bank.
+  std::vector<PagePiece> pieces_of_state(int32_t slot, int32_t bank) const;
 
  private:
   // Buffer with one part of a layer's pages, which grows and shrinks.
@@ -91,6 +94,7 @@ class TransformerMemory {
   kernels::Workspace workspace_;
   std::vector<LayerCache> caches_;
   std::vector<bool> owns_pages_;
+  std::vector<std::array<uint64_t, 2>> state_parts_;  // LayerCacheSize::state_parts of each layer
   std::vector<RopeTables> ropes_;
   std::vector<DeviceBuffer> buffers_;
   std::vector<GrowingPages> growing_;

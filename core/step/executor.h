@@ -89,6 +89,16 @@ class Executor {
   virtual void write_page(PageId /*page*/, gsl::span<const std::byte> /*bytes*/) {
     throw Error(ErrorCode::unsupported, "this executor cannot write pages");
   }
+  // Returns the bytes of one bank of a state slot, over all layers and devices; 0 if no layer has a state.
+  // The same bytes written to either bank of any slot give the same state there. read_state and write_state
+  // wait for passes issued before, as read_page does.
+  virtual uint64_t state_bytes() const { return 0; }
+  virtual void read_state(int32_t /*slot*/, int32_t /*bank*/, gsl::span<std::byte> /*out*/) {
+    throw Error(ErrorCode::unsupported, "this executor cannot read states");
+  }
+  virtual void write_state(int32_t /*slot*/, int32_t /*bank*/, gsl::span<const std::byte> /*bytes*/) {
+    throw Error(ErrorCode::unsupported, "this executor cannot write states");
+  }
 };
 
 }  // namespace quire
