@@ -24,9 +24,11 @@ KvCache::KvCache(const KvCacheOptions& options)
       seams_{options.offload_tier, options.listener, options.room},
       names_(static_cast<size_t>(options.pool.num_pages)),
       states_(options.num_state_slots, options.pool.page_tokens),
+      state_names_(static_cast<size_t>(options.num_state_slots)),
+      max_pinned_states_(std::max(0, options.num_state_slots - options.max_sequences)),
       sequences_(static_cast<size_t>(options.max_pages_per_sequence)) {
   Expects(options.windows.size() <= kMaxWindowGroups);
-  Expects(seams_.offload_tier == nullptr || (options.windows.empty() && states_.is_empty()));
+  Expects(seams_.offload_tier == nullptr || options.windows.empty());
   windows_.reserve(options.windows.size());
   for (const WindowGroup& group : options.windows) windows_.emplace_back(group, options.pool.num_pages);
   found_.reserve(sequences_.max_pages());
@@ -53,7 +55,7 @@ const PrefixRoot& KvCache::root_of(const PrefixDomain& domain) {
   }
 }
 
-// Drops the roots of domains that have neither a sequence nor a whole page. Keeps the table small if every
+// Drops the roots of domains that have no sequence, whole page or snapshot. Keeps the table small if every
 // request uses a namespace of its own.
 void KvCache::drop_unused_domains() {
   std::unordered_set<const std::string*> used;
@@ -61,6 +63,8 @@ void KvCache::drop_unused_domains() {
     if (sequence->is_in_use()) used.insert(sequence->root.name_space.get());
   }
   for (const PageName& name : names_) used.insert(name.name_space.get());
+  for (int32_t slot = 0; slot < states_.num_slots(); ++slot)
+    if (states_.is_snapshot(slot)) used.insert(state_names_[static_cast<size_t>(slot)].name_space.get());
   std::erase_if(roots_, [&](const auto& entry) { return used.count(entry.second.name_space.get()) == 0; });
 }
 
@@ -241,12 +245,11 @@ bool KvCache::must_copy_tail(const Sequence& sequence) const {
   return !pool_.writable(sequence.pages[static_cast<size_t>(sequence.length / pool_.page_tokens())]);
 }
 
-std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const TokenId> tokens,
-                                 int32_t max_pages) {
+PinnedPrefix KvCache::pin(const PrefixDomain& domain, gsl::span<const TokenId> tokens, int32_t max_pages) {
   const ContentId root = find_root(domain);
   if (root.value == 0) return {};
-  const auto found = find_pages(root, 0, tokens);
-  std::vector<PageId> pages(found.begin(), found.end());
+  PinnedPrefix prefix = find_pinned(root, tokens);
+  const std::vector<PageId>& pages = prefix.pages;
   // Pages that are pinned already do not count towards the limit.
   std::vector<PageId> kept = pins_.pages;
   std::sort(kept.begin(), kept.end());
@@ -258,6 +261,8 @@ std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const Tok
                 "the prefix has {} pages that are not pinned yet, but only {} more may be pinned", num_fresh,
                 max_pages);
   }
+  check_pinned_states(prefix.state_slot);
+  pins_.states.reserve(pins_.states.size() + 1);
   pins_.pages.reserve(pins_.pages.size() + pages.size());
   for (size_t g = 0; g < windows_.size(); ++g)
     pins_.slots[g].reserve(pins_.slots[g].size() + pinned_window(g, pages).size());
@@ -269,7 +274,11 @@ std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const Tok
       pins_.slots[g].push_back(page);
     }
   }
-  return pages;
+  if (prefix.state_slot >= 0) {
+    states_.use(prefix.state_slot);
+    pins_.states.push_back(prefix.state_slot);
+  }
+  return prefix;
 }
 
 // Returns the pages of a prefix that the sliding window of a group covers at the end of the prefix.
@@ -306,7 +315,8 @@ bool KvCache::shrink() noexcept {
 
 namespace {
 
-void remove_one(std::vector<PageId>& kept, PageId page) noexcept {
+template <typename T>
+void remove_one(std::vector<T>& kept, T page) noexcept {
   const auto entry = std::find(kept.begin(), kept.end(), page);
   Expects(entry != kept.end());
   *entry = kept.back();
@@ -315,7 +325,12 @@ void remove_one(std::vector<PageId>& kept, PageId page) noexcept {
 
 }  // namespace
 
-void KvCache::unpin(gsl::span<const PageId> pages) noexcept {
+void KvCache::unpin(const PinnedPrefix& prefix) noexcept {
+  const gsl::span<const PageId> pages = prefix.pages;
+  if (prefix.state_slot >= 0) {
+    remove_one(pins_.states, prefix.state_slot);
+    states_.leave(prefix.state_slot);
+  }
   for (size_t g = 0; g < windows_.size(); ++g) {
     const auto window = pinned_window(g, pages);
     for (size_t i = window.size(); i-- > 0;) {

@@ -47,6 +47,12 @@ struct SequenceOptions {
   bool publish = true;  // other sequences may share its pages
 };
 
+// Pages that a pin keeps, and the state slot of the snapshot that they end with; -1: none.
+struct PinnedPrefix {
+  std::vector<PageId> pages;
+  int32_t state_slot = -1;
+};
+
 struct KvCacheOptions {
   PagePoolOptions pool;
   int32_t max_pages_per_sequence = 0;
@@ -55,8 +61,8 @@ struct KvCacheOptions {
   // Slots for recurrent states, at least as many as sequences that exist at the same time; 0: there are no
   // states.
   int32_t num_state_slots = 0;
-  // Offloads evicted whole pages; null: they are lost. Only for caches without windows and states. Outlives
-  // the cache.
+  // Offloads evicted whole pages and dropped snapshots; null: they are lost. Only for caches without windows.
+  // Outlives the cache.
   PageOffloadTier* offload_tier = nullptr;
   PageListener* listener = nullptr;  // may be null; outlives the cache
   // Provides the memory of pages after pool.least_pages; null: the cache cannot grow. Outlives the cache.
@@ -109,16 +115,18 @@ class KvCache {
   // false if the lane needs a copy of its state first.
   bool plan_state_ahead(PlannedLane& planned) noexcept;
 
-  // Pins the whole cached pages of a prefix, as far as a sequence could share them, and returns them. Throws
-  // ErrorCode::quota if more than max_pages of them are not pinned yet. Returns an empty list if none is
-  // cached.
-  std::vector<PageId> pin(const PrefixDomain& domain, gsl::span<const TokenId> tokens, int32_t max_pages);
-  void unpin(gsl::span<const PageId> pages) noexcept;
+  // Pins the whole cached pages of a prefix, as far as a sequence could share them, and returns them; with
+  // states all pages up to the last snapshot, and the snapshot. Throws ErrorCode::quota if more than
+  // max_pages of them are not pinned yet, or if pins would take a slot that a running sequence may need.
+  // Returns no pages if none is cached.
+  PinnedPrefix pin(const PrefixDomain& domain, gsl::span<const TokenId> tokens, int32_t max_pages);
+  void unpin(const PinnedPrefix& prefix) noexcept;
 
   // Loads offloaded whole pages of a prefix back while pages are available, marks them as just used, and
-  // returns how many. Must not be called during a step.
+  // returns how many. With states it loads those up to the last offloaded snapshot, and the snapshot. Must
+  // not be called during a step.
   int32_t reload_prefix(const PrefixDomain& domain, gsl::span<const TokenId> tokens);
-  // Offloads copies of all whole pages, until `stops` returns true.
+  // Offloads copies of all whole pages and snapshots, until `stops` returns true.
   void offload_all(const std::function<bool()>& stops) noexcept;
 
   // Visits every whole page that can be found, each one after the page that it continues.
@@ -191,6 +199,7 @@ class KvCache {
   struct Pins {
     std::vector<PageId> pages;
     std::array<std::vector<PageId>, kMaxWindowGroups> slots;  // pages whose slots pins use
+    std::vector<int32_t> states;                              // slots of snapshots
   };
 
   Sequence& get(SequenceId id) { return sequences_.at(id); }
@@ -207,6 +216,9 @@ class KvCache {
   void count_found(gsl::span<const PageId> found, PageDemand& demand) const;
 
   FoundState find_state(ContentId root, gsl::span<const TokenId> tokens) const;
+  PinnedPrefix find_pinned(ContentId root, gsl::span<const TokenId> tokens) const;
+  void check_pinned_states(int32_t slot) const;
+  int32_t find_junction(ContentId root, gsl::span<const TokenId> tokens) const;
   void match_state(ContentId root, gsl::span<const TokenId> tokens, PageDemand& demand) const;
   bool must_copy_state(const Sequence& sequence) const;
   void adopt_state(size_t change_idx);
@@ -220,6 +232,11 @@ class KvCache {
   void settle_state(Sequence& sequence) noexcept;
   void freeze_state(const Change& change) noexcept;
   void freeze(const Sequence& sequence, int32_t position) noexcept;
+  void name_state(int32_t slot, const PageName& before) noexcept;
+  bool needs_page(int32_t slot, PageId page) const noexcept;
+  void drop_states_of(PageId page) noexcept;
+  void offload_state(int32_t slot) noexcept;
+  int32_t take_state_slot() noexcept;
   void leave_state(Sequence& sequence) noexcept;
   std::string audit_states() const;
   bool must_copy_tail(const Sequence& sequence) const;
@@ -238,6 +255,16 @@ class KvCache {
   PageId allocate_page();
   void offload_page(PageId page) noexcept;
   PageId reload_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens);
+  // Prefix that is loaded back: its pages so far, each with a reference.
+  struct Reload {
+    PageName name;  // of the last page, or the domain
+    ContentId tail;
+    std::vector<PageId> pages;
+    int32_t num_loaded = 0;
+  };
+  bool reload_next(Reload& reload, gsl::span<const TokenId> tokens);
+  int32_t offloaded_state(const PrefixRoot& root, gsl::span<const TokenId> tokens) const;
+  void reload_state(ContentId root, const Reload& reload, gsl::span<const TokenId> tokens);
   void name_page(PageId page, const PageName& name) noexcept;
   void leave(PageId page) noexcept;
   void take_slot(size_t group, PageId page);
@@ -265,6 +292,8 @@ class KvCache {
   std::vector<PageName> names_;  // names of whole pages, by page
   std::vector<SlotPool> windows_;
   StatePool states_;
+  std::vector<PageName> state_names_;  // names of snapshots, by slot
+  const int32_t max_pinned_states_;
   SequenceTable sequences_;
   std::unordered_map<std::string, PrefixRoot> roots_;
   Pins pins_;

@@ -28,6 +28,10 @@ PrefixKey key_of_domain(const PrefixDomain& domain) noexcept;
 // Returns the key of the page that holds `tokens` and follows the page, or the domain, with the key `before`.
 PrefixKey key_after(const PrefixKey& before, gsl::span<const TokenId> tokens) noexcept;
 
+// Returns the key of a snapshot that follows the page, or the domain, with the key `before` after `tokens`.
+// It differs from the keys of all pages.
+PrefixKey key_of_snapshot(const PrefixKey& before, gsl::span<const TokenId> tokens) noexcept;
+
 enum class PageMedium : int32_t { device = 1, host = 2, file = 3 };
 
 // Identity of the content of a whole page. Copies have the same name on every medium.

@@ -1,4 +1,5 @@
-// Names of pages, offload of evicted pages and their way back (second tier of the prefix cache).
+// Names of pages, offload of evicted pages and dropped snapshots, and their way back (second tier of the
+// prefix cache).
 #include "core/kv/page_offload_tier.h"
 
 #include <algorithm>
@@ -37,6 +38,17 @@ PrefixKey key_after(const PrefixKey& before, gsl::span<const TokenId> tokens) no
   return sha256({both.data(), both.size()});
 }
 
+// The hashed text of a page has a multiple of four bytes, and this one has not.
+PrefixKey key_of_snapshot(const PrefixKey& before, gsl::span<const TokenId> tokens) noexcept {
+  if (!before) return std::nullopt;
+  const Sha256 own = sha256(text_of(tokens));
+  std::array<char, 2 * sizeof(Sha256) + 1> all{};
+  std::memcpy(all.data(), before->data(), sizeof(Sha256));
+  std::memcpy(all.data() + sizeof(Sha256), own.data(), sizeof(Sha256));
+  all.back() = 's';
+  return sha256({all.data(), all.size()});
+}
+
 // Tries to grow the cache before it evicts a page.
 PageId KvCache::allocate_page() {
   if (pool_.num_free() == 0) grow();
@@ -56,7 +68,7 @@ void KvCache::leave(PageId page) noexcept {
   PageName& name = names_[static_cast<size_t>(page.value)];
   if (seams_.listener != nullptr && name.key) seams_.listener->removed(name, PageMedium::device);
   name = {};
-  states_.forget_after(pool_.content(page));
+  drop_states_of(page);
 }
 
 void KvCache::offload_page(PageId page) noexcept {
@@ -77,6 +89,8 @@ void KvCache::visit_pages(const PageVisitor& visit) const {
 
 void KvCache::offload_all(const std::function<bool()>& stops) noexcept {
   for (int32_t page = 0; page < pool_.num_pages() && !stops(); ++page) offload_page(PageId{page});
+  for (int32_t slot = 0; slot < states_.num_slots() && !stops(); ++slot)
+    if (states_.is_snapshot(slot)) offload_state(slot);
 }
 
 // References the found pages meanwhile, so that none is evicted for a page that is loaded. Releases them from
@@ -84,33 +98,44 @@ void KvCache::offload_all(const std::function<bool()>& stops) noexcept {
 int32_t KvCache::reload_prefix(const PrefixDomain& domain, gsl::span<const TokenId> tokens) {
   Expects(!step_.is_open);
   if (seams_.offload_tier == nullptr || domain.adapter_generation != 0 || tokens.size() < 2) return 0;
-  const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
-  std::vector<PageId> held;
-  held.reserve(tokens.size() / page_tokens);
-  const auto let_go = gsl::finally([&] {
-    for (auto page = held.rbegin(); page != held.rend(); ++page) pool_.release(*page);
-  });
   const PrefixRoot root = root_of(domain);
-  ContentId tail = root.content;
-  PageName name{root.key, std::nullopt, root.name_space};
-  int32_t num_brought = 0;
-  for (size_t done = 0; done + page_tokens < tokens.size(); done += page_tokens) {
-    const auto own = tokens.subspan(done, page_tokens);
-    const PrefixKey parent = done == 0 ? PrefixKey{} : name.key;
-    name.key = key_after(name.key, own);
-    name.parent = parent;
-    PageId page = pool_.find(tail, own);
-    if (page.value < 0) {
-      page = reload_page(tail, name, own);
-      if (page.value < 0) break;
-      ++num_brought;
-    } else {
-      pool_.reference(page);
-    }
-    held.push_back(page);
-    tail = pool_.content(page);
+  gsl::span<const TokenId> wanted = tokens.first(tokens.size() - 1);
+  if (!states_.is_empty()) {
+    if (!seams_.offload_tier->has_states()) return 0;
+    wanted = tokens.first(static_cast<size_t>(offloaded_state(root, wanted)));
+    if (static_cast<int32_t>(wanted.size()) <= find_state(root.content, tokens).position) return 0;
   }
-  return num_brought;
+  const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
+  Reload reload{{root.key, std::nullopt, root.name_space}, root.content, {}, 0};
+  reload.pages.reserve(wanted.size() / page_tokens + 1);
+  const auto let_go = gsl::finally([&] {
+    for (auto page = reload.pages.rbegin(); page != reload.pages.rend(); ++page) pool_.release(*page);
+  });
+  bool is_whole = true;
+  size_t done = 0;
+  for (; is_whole && done + page_tokens <= wanted.size(); done += page_tokens)
+    is_whole = reload_next(reload, wanted.subspan(done, page_tokens));
+  if (is_whole && !states_.is_empty()) reload_state(root.content, reload, wanted);
+  return reload.num_loaded;
+}
+
+// Finds or loads the next page of a prefix, which holds `tokens`.
+bool KvCache::reload_next(Reload& reload, gsl::span<const TokenId> tokens) {
+  const bool is_first = reload.pages.empty();
+  const PageName name{key_after(reload.name.key, tokens), is_first ? PrefixKey{} : reload.name.key,
+                      reload.name.name_space};
+  PageId page = pool_.find(reload.tail, tokens);
+  if (page.value >= 0) {
+    pool_.reference(page);
+  } else {
+    page = reload_page(reload.tail, name, tokens);
+    if (page.value < 0) return false;
+    ++reload.num_loaded;
+  }
+  reload.pages.push_back(page);
+  reload.name = name;
+  reload.tail = pool_.content(page);
+  return true;
 }
 
 // Returns the loaded page with one reference; value -1 if it cannot be loaded.

@@ -1,4 +1,5 @@
-// Interface of the offload tier of the prefix cache: stores evicted whole pages and finds them again by name.
+// Interface of the offload tier of the prefix cache: stores evicted whole pages and dropped snapshots, and
+// finds them again by name.
 #pragma once
 
 #include <gsl/gsl>
@@ -9,6 +10,15 @@
 
 namespace quire {
 
+// Snapshot of recurrent states, and the page of keys and values that its last tokens are in.
+struct OffloadedState {
+  const PageName& name;             // PageName::parent is the last whole page before the snapshot
+  gsl::span<const TokenId> tokens;  // after that page
+  PageId rest{-1};                  // page that begins with `tokens`; -1: none is read or written
+  int32_t slot = 0;
+  int32_t bank = 0;  // that the snapshot continues from, as in BatchView::state_banks
+};
+
 // Called on the thread of its cache only. Names passed to `put` have a key.
 class PageOffloadTier {
  public:
@@ -18,6 +28,12 @@ class PageOffloadTier {
   virtual bool has(const Sha256& key) const noexcept = 0;
   // Fills `page` with the stored content. If it returns false, the content of `page` is undefined.
   virtual bool get(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept = 0;
+
+  // The same for snapshots. get_state fills bank 0 of the slot and the page. Returns the bank to continue
+  // from, 0 or kernels::kFromLineBefore, or -1 if it cannot; then the content of both is undefined.
+  virtual bool has_states() const noexcept = 0;
+  virtual void put_state(const OffloadedState& state) noexcept = 0;
+  virtual int32_t get_state(const OffloadedState& state) noexcept = 0;
 };
 
 }  // namespace quire

@@ -190,6 +190,12 @@ PagePool::PartialMatch PagePool::find_longest(ContentId parent, gsl::span<const 
   return best;
 }
 
+bool PagePool::is_continued(ContentId parent) const {
+  int32_t slot = children_.first(hash_parent(parent));
+  while (slot >= 0 && at(PageId{slot}).parent != parent) slot = children_.next(slot);
+  return slot >= 0;
+}
+
 // Appends the page as the most recently used one.
 void PagePool::link(PageId page) noexcept {
   Page& linked = at(page);

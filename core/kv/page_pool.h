@@ -70,6 +70,7 @@ class PagePool {
   bool writable(PageId page) const;
   int32_t ref_count(PageId page) const { return at(page).ref_count; }
   ContentId content(PageId page) const { return at(page).content; }
+  ContentId parent(PageId page) const { return at(page).parent; }
   gsl::span<const TokenId> tokens(PageId page) const;  // tokens recorded in it
 
   // Records tokens [offset, offset + tokens.size()) of a writable page and drops the tokens recorded after
@@ -95,6 +96,9 @@ class PagePool {
   // for which `usable` returns true.
   PartialMatch find_longest(ContentId parent, gsl::span<const TokenId> tokens,
                             const std::function<bool(PageId)>& usable) const;
+
+  // Returns whether a shown page follows `parent`.
+  bool is_continued(ContentId parent) const;
 
   // Returns an empty string if the pool is consistent, otherwise the first problem. `references` are the
   // reference counts the callers expect, by page.

@@ -104,6 +104,15 @@ void KvCache::adopt_pages(size_t change_idx, gsl::span<const PageId> found) {
   sequence.length += static_cast<int32_t>(found.size()) * pool_.page_tokens();
 }
 
+namespace {
+
+// Ends a step at the junction of a sequence, so that its state there becomes a snapshot.
+int32_t before_junction(const Sequence& sequence, int32_t start, int32_t num_tokens) {
+  return start < sequence.junction ? std::min(num_tokens, sequence.junction - start) : num_tokens;
+}
+
+}  // namespace
+
 void KvCache::extend(size_t change_idx) {
   PlannedLane& lane = *step_.changes[change_idx].lane;
   const gsl::span<const TokenId> tokens = lane.lane->tokens;
@@ -124,7 +133,8 @@ void KvCache::extend(size_t change_idx) {
   if (found > 0 && states_.is_empty()) touch(partial.page);
   const SlotCounts source_slots = slots_of(partial.page);
   const auto left = static_cast<int32_t>(tokens.size()) - sequence.length - found;
-  const int32_t num_tokens = std::min(left, lane.max_tokens);
+  const int32_t num_tokens =
+      before_junction(sequence, sequence.length + found, std::min(left, lane.max_tokens));
   const auto target =
       static_cast<size_t>(std::max(sequence.length + found + num_tokens, lane.reserve_tokens));
   while (sequence.pages.size() * page_tokens < target)

@@ -57,6 +57,55 @@ void KvCache::match_state(ContentId root, gsl::span<const TokenId> tokens, PageD
   demand.found_tokens = found.position;
 }
 
+// Returns the pages that a pin of `tokens` keeps. With states these include the page of the last tokens
+// before the snapshot.
+PinnedPrefix KvCache::find_pinned(ContentId root, gsl::span<const TokenId> tokens) const {
+  PinnedPrefix prefix;
+  if (states_.is_empty()) {
+    const auto found = find_pages(root, 0, tokens);
+    prefix.pages.assign(found.begin(), found.end());
+    return prefix;
+  }
+  if (tokens.size() < 2) return prefix;
+  const FoundState found = find_state(root, tokens);
+  if (found.slot < 0) return prefix;
+  prefix.state_slot = found.slot;
+  prefix.pages.assign(found.pages.begin(), found.pages.end());
+  const SnapshotPlace place = states_.place(found.slot);
+  if (place.tokens.empty()) return prefix;
+  prefix.pages.push_back(
+      pool_.find_longest(place.parent, place.tokens, [this](PageId page) { return has_slots(page); }).page);
+  return prefix;
+}
+
+// Throws if a pin of this slot would leave fewer slots than sequences that may run.
+void KvCache::check_pinned_states(int32_t slot) const {
+  if (slot < 0 || std::find(pins_.states.begin(), pins_.states.end(), slot) != pins_.states.end()) return;
+  std::vector<int32_t> pinned = pins_.states;
+  std::sort(pinned.begin(), pinned.end());
+  const auto num_pinned = std::unique(pinned.begin(), pinned.end()) - pinned.begin();
+  if (num_pinned < max_pinned_states_) return;
+  throw Error(
+      ErrorCode::quota,
+      "{} prefixes with recurrent states are pinned, and {} is the limit of this cache; unpin one, or "
+      "create the cache with a larger max_batch_size",
+      num_pinned, max_pinned_states_);
+}
+
+// Returns the last line before the place where `tokens` leave other cached ones, at least one token before
+// their end; 0 if they leave none.
+int32_t KvCache::find_junction(ContentId root, gsl::span<const TokenId> tokens) const {
+  const auto before_last = tokens.first(tokens.size() - 1);
+  find_whole_pages(root, before_last);
+  const ContentId tail = found_.empty() ? root : pool_.content(found_.back());
+  const size_t whole = found_.size() * static_cast<size_t>(pool_.page_tokens());
+  const auto rest = pool_.find_longest(tail, before_last.subspan(whole), [](PageId) { return true; });
+  const bool is_left = rest.num_tokens == 0
+                           ? pool_.is_continued(tail)
+                           : rest.num_tokens < static_cast<int32_t>(pool_.tokens(rest.page).size());
+  return is_left ? line_before(static_cast<int32_t>(whole) + rest.num_tokens) : 0;
+}
+
 bool KvCache::must_copy_state(const Sequence& sequence) const {
   return sequence.state_slot >= 0 && !states_.is_writable(sequence.state_slot);
 }
@@ -67,7 +116,11 @@ void KvCache::adopt_state(size_t change_idx) {
   Sequence& sequence = *change.sequence;
   const gsl::span<const TokenId> tokens = change.lane->lane->known();
   if (!sequence.reuse || sequence.tail.value == 0 || sequence.length > 0 || tokens.size() < 2) return;
+  sequence.junction = sequence.publish ? find_junction(sequence.tail, tokens) : 0;
   const FoundState found = find_state(sequence.tail, tokens);
+  if (sequence.junction <= found.position ||
+      sequence.junction >= line_before(change.lane->lane->num_prompt_tokens - 1))
+    sequence.junction = 0;
   if (found.slot < 0) return;
   const SnapshotPlace place = states_.place(found.slot);
   adopt_pages(change_idx, found.pages);
@@ -89,7 +142,7 @@ void KvCache::take_state(size_t change_idx) {
   const int32_t before = sequence.state_slot;
   if (before < 0 || !states_.is_writable(before)) {
     step_.state_copies.push_back({before, -1});
-    const int32_t own = states_.take();
+    const int32_t own = take_state_slot();
     if (before < 0 || own < 0) step_.state_copies.pop_back();
     if (own >= 0 && before >= 0) {
       step_.state_copies.back().target = own;
@@ -98,7 +151,10 @@ void KvCache::take_state(size_t change_idx) {
     }
     if (own < 0 && (before < 0 || !states_.has_one_user(before)))
       throw Error(ErrorCode::capacity, "all {} slots of recurrent states are in use", states_.num_slots());
-    if (own < 0) states_.thaw(before);
+    if (own < 0) {
+      offload_state(before);
+      states_.thaw(before);
+    }
     if (own >= 0) sequence.state_slot = own;
   }
   lane.state_slot = sequence.state_slot;
@@ -187,16 +243,18 @@ void KvCache::settle_state(Sequence& sequence) noexcept {
   if (!can) cut(sequence, sequence.length);
 }
 
-// Makes the state of a sequence a snapshot if the step has computed the end of its prompt, or many tokens
-// since the last one. The token after the snapshot of a prompt belongs to the prompt, so that the same prompt
-// finds it.
+// Makes the state of a sequence a snapshot if the step has computed the tokens that it has in common with
+// another prompt, the end of its prompt, or many tokens since the last one. The token after the snapshot of a
+// prompt belongs to the prompt, so that the same prompt finds it.
 void KvCache::freeze_state(const Change& change) noexcept {
   const Sequence& sequence = *change.sequence;
   if (sequence.state_slot < 0 || !sequence.publish || sequence.tail.value == 0) return;
   const int32_t start = change.lane->start, end = sequence.length;
   const int32_t prompt = change.lane->lane->num_prompt_tokens;
   int32_t position = 0;
-  if (start < prompt && end >= prompt) {
+  if (start < sequence.junction && end >= sequence.junction) {
+    position = sequence.junction;
+  } else if (start < prompt && end >= prompt) {
     position = line_before(prompt - 1);
   } else if (end / kSnapshotTokens > start / kSnapshotTokens) {
     position = line_before(end);
@@ -209,7 +267,14 @@ void KvCache::freeze_state(const Change& change) noexcept {
 
 void KvCache::freeze(const Sequence& sequence, int32_t position) noexcept {
   const SnapshotPlace place = place_of(sequence, position);
-  if (place.parent.value != 0) states_.freeze(sequence.state_slot, place);
+  if (place.parent.value == 0) return;
+  states_.freeze(sequence.state_slot, place, find_own_snapshot(sequence, position - 1),
+                 position == sequence.junction ? SnapshotKind::junction : SnapshotKind::end);
+  const auto num_pages = static_cast<size_t>(position / pool_.page_tokens());
+  const PageName& before = num_pages == 0
+                               ? PageName{sequence.root.key, std::nullopt, sequence.root.name_space}
+                               : names_[static_cast<size_t>(sequence.pages[num_pages - 1].value)];
+  if (states_.is_snapshot(sequence.state_slot)) name_state(sequence.state_slot, before);
 }
 
 // Leaves the slot of a sequence that ends. Its state becomes a snapshot, for the next turn of a conversation
@@ -227,6 +292,7 @@ void KvCache::leave_state(Sequence& sequence) noexcept {
 
 std::string KvCache::audit_states() const {
   std::vector<int32_t> users(static_cast<size_t>(states_.num_slots()), 0);
+  for (const int32_t slot : pins_.states) ++users[static_cast<size_t>(slot)];
   for (const auto& sequence : sequences_.places()) {
     if (sequence->state_slot >= 0) ++users[static_cast<size_t>(sequence->state_slot)];
     if (states_.is_empty() || sequence->length == 0) continue;

@@ -28,6 +28,7 @@ SequenceId SequenceTable::add(const PrefixRoot& root, bool reuse, bool publish) 
   sequence.root = root;
   sequence.tail = root.content;
   sequence.length = 0;
+  sequence.junction = 0;
   ++size_;
   return SequenceId{sequence.generation << kEntryBits | place};
 }

@@ -42,6 +42,9 @@ struct Sequence {
   std::vector<PageId> pages;
   SlotRanges slots;         // cover its whole window
   int32_t state_slot = -1;  // slot of its recurrent state; -1: none yet
+  // Position at which its prompt leaves another cached one, and gets a snapshot for those that follow; 0:
+  // none.
+  int32_t junction = 0;
 
   bool is_in_use() const { return generation % 2 == 1; }
 };

@@ -16,18 +16,29 @@ int32_t StatePool::num_snapshots() const {
       std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.position >= 0; }));
 }
 
-int32_t StatePool::take() noexcept {
+// Returns a free slot, else the snapshot of the least worth without users; -1 if all slots are used.
+int32_t StatePool::next_taken() const noexcept {
   int32_t taken = -1;
   for (int32_t slot = 0; slot < num_slots(); ++slot) {
     if (is_used(slot)) continue;
-    if (!is_snapshot(slot)) {
-      taken = slot;
-      break;
-    }
-    if (taken < 0 || at(slot).used_at < at(taken).used_at) taken = slot;
+    if (!is_snapshot(slot)) return slot;
+    if (taken < 0 || at(slot).worth < at(taken).worth) taken = slot;
   }
+  return taken;
+}
+
+int32_t StatePool::next_dropped() const noexcept {
+  const int32_t taken = next_taken();
+  return taken >= 0 && is_snapshot(taken) ? taken : -1;
+}
+
+int32_t StatePool::take() noexcept {
+  const int32_t taken = next_taken();
   if (taken < 0) return -1;
-  if (is_snapshot(taken)) thaw(taken);
+  if (is_snapshot(taken)) {
+    dropped_worth_ = std::max(dropped_worth_, at(taken).worth);
+    thaw(taken);
+  }
   Slot& slot = at(taken);
   slot.lines = {};
   ++slot.generation;
@@ -57,14 +68,34 @@ void StatePool::abandon(int32_t slot, int32_t bank) noexcept {
   at(slot).lines.line[1 - bank % kernels::kFromLineBefore] = -1;
 }
 
-void StatePool::freeze(int32_t slot, const SnapshotPlace& place) noexcept {
+// Computes the worth of a snapshot that is used now.
+void StatePool::rate(Slot& snapshot) noexcept {
+  const bool saves = snapshot.kind == SnapshotKind::junction || !snapshot.is_followed;
+  snapshot.worth = dropped_worth_ + (saves ? static_cast<uint64_t>(snapshot.num_saved_tokens) : 0);
+}
+
+// A snapshot that is found although another one follows it is a place where prompts part.
+void StatePool::touch(int32_t slot) noexcept {
+  if (at(slot).is_followed) at(slot).kind = SnapshotKind::junction;
+  rate(at(slot));
+}
+
+void StatePool::freeze(int32_t slot, const SnapshotPlace& place, int32_t before, SnapshotKind kind) noexcept {
   Expects(is_used(slot) && static_cast<int32_t>(place.tokens.size()) < page_tokens_);
   if (const int32_t same = find(place); same >= 0) return touch(same);
   Slot& frozen = at(slot);
   frozen.position = place.position;
   frozen.parent = place.parent;
+  frozen.id = ++last_id_;
+  frozen.before_id = before < 0 ? 0 : at(before).id;
+  frozen.kind = kind;
+  frozen.is_followed = false;
+  frozen.num_saved_tokens = place.position - (before < 0 ? 0 : at(before).position);
   std::copy(place.tokens.begin(), place.tokens.end(), tokens_.begin() + ptrdiff_t{slot} * page_tokens_);
-  touch(slot);
+  rate(frozen);
+  if (before < 0) return;
+  at(before).is_followed = true;
+  rate(at(before));
 }
 
 void StatePool::thaw(int32_t slot) noexcept {
@@ -72,12 +103,29 @@ void StatePool::thaw(int32_t slot) noexcept {
   thawed.position = -1;
   thawed.parent = {};
   ++num_dropped_;
+  bool is_followed = false;  // the snapshot before it, by another one
+  for (Slot& next : slots_) {
+    if (next.position < 0) continue;
+    if (thawed.before_id != 0 && next.before_id == thawed.before_id) is_followed = true;
+    if (next.before_id != thawed.id) continue;
+    // A hit of the next snapshot in the prefix now saves the tokens of both.
+    next.before_id = thawed.before_id;
+    next.num_saved_tokens += thawed.num_saved_tokens;
+    if (next.kind == SnapshotKind::junction || !next.is_followed)
+      next.worth += static_cast<uint64_t>(thawed.num_saved_tokens);
+    is_followed = true;
+  }
+  for (Slot& before : slots_) {
+    if (before.position < 0 || before.id != thawed.before_id || is_followed || !before.is_followed) continue;
+    before.is_followed = false;
+    rate(before);
+  }
 }
 
-void StatePool::forget_after(ContentId parent) noexcept {
-  if (parent.value == 0) return;
-  for (int32_t slot = 0; slot < num_slots(); ++slot)
-    if (is_snapshot(slot) && at(slot).parent == parent) thaw(slot);
+void StatePool::fill(int32_t slot, int32_t position, int32_t bank) noexcept {
+  Expects(is_used(slot) && position % kernels::kStateLine == 0);
+  at(slot).lines = {};
+  at(slot).lines.line[0] = position / kernels::kStateLine - (bank >= kernels::kFromLineBefore ? 1 : 0);
 }
 
 SnapshotPlace StatePool::place(int32_t slot) const {

@@ -20,6 +20,12 @@ struct StateSlot {
   uint64_t generation = 0;
 };
 
+// What a snapshot is for.
+enum class SnapshotKind {
+  end,       // the end of a prompt or a job, or some tokens of a long prompt
+  junction,  // a place where prompts part
+};
+
 // Place of a snapshot in its prefix: the last whole page before it, and the tokens of the next page up to it.
 struct SnapshotPlace {
   ContentId parent;
@@ -27,10 +33,13 @@ struct SnapshotPlace {
   gsl::span<const TokenId> tokens;
 };
 
-// A slot is free, used by sequences, a snapshot, or both of the latter. It may be written only by its single
-// user, and only if it is no snapshot: so a published state never changes. A snapshot without users stays
-// until its slot is needed; the least recently used one is dropped first. Allocates all its memory at
-// construction. For one thread at a time.
+// A slot is free, used by sequences or pins, a snapshot, or both of the latter. It may be written only by its
+// single user, and only if it is no snapshot: so a published state never changes. A snapshot without users
+// stays until its slot is needed; the one of the least worth is dropped first. Its worth is the number of
+// tokens that a hit saves over the snapshot before it in the same prefix, plus the worth of the last dropped
+// one at the time of its last use (GreedyDual). A snapshot that is followed by another one of the same
+// prefix, as an older turn of a conversation is, saves nothing while that one is there, unless prompts part
+// at it. Allocates all its memory at construction. For one thread at a time.
 class StatePool {
  public:
   // `page_tokens` is the size of a page, which bounds the tokens of a SnapshotPlace.
@@ -42,9 +51,11 @@ class StatePool {
   int32_t num_snapshots() const;  // used or not
   uint64_t num_dropped() const { return num_dropped_; }
 
-  // Returns a slot without content and with one user: a free one, else that of the least recently used
-  // snapshot without users. Returns -1 if all slots are used.
+  // Returns a slot without content and with one user: a free one, else that of the snapshot of the least
+  // worth without users. Returns -1 if all slots are used.
   int32_t take() noexcept;
+  // Returns the snapshot that `take` would drop next; -1 if it would drop none.
+  int32_t next_dropped() const noexcept;
   void use(int32_t slot) noexcept;
   // Removes a user. Without users and snapshot the slot is free.
   void leave(int32_t slot) noexcept;
@@ -72,14 +83,16 @@ class StatePool {
   void copy_lines(int32_t from, int32_t to) noexcept { at(to).lines = at(from).lines; }
 
   // Makes a used slot a snapshot, unless there is one of the same place; that one is then marked as just
-  // used.
-  void freeze(int32_t slot, const SnapshotPlace& place) noexcept;
+  // used. `before` is the snapshot before it in the same prefix, or -1.
+  void freeze(int32_t slot, const SnapshotPlace& place, int32_t before,
+              SnapshotKind kind = SnapshotKind::end) noexcept;
   // Drops a snapshot.
   void thaw(int32_t slot) noexcept;
-  // Drops the snapshots directly after a page that is evicted: they cannot be found any more.
-  void forget_after(ContentId parent) noexcept;
+  // Records that bank 0 of a used slot was filled with a state to continue from at `position`, with this bank
+  // (0 or kernels::kFromLineBefore).
+  void fill(int32_t slot, int32_t position, int32_t bank) noexcept;
   // Marks a snapshot as just used.
-  void touch(int32_t slot) noexcept { at(slot).used_at = ++clock_; }
+  void touch(int32_t slot) noexcept;
   // Returns the place of a snapshot.
   SnapshotPlace place(int32_t slot) const;
 
@@ -94,18 +107,26 @@ class StatePool {
     kernels::StateLines lines;
     int32_t position = -1;  // of the snapshot; -1: it is none
     ContentId parent;
-    uint64_t used_at = 0;
+    uint64_t id = 0;         // of the snapshot; never given twice
+    uint64_t before_id = 0;  // of the snapshot before it in the same prefix; 0: none
+    SnapshotKind kind = SnapshotKind::end;
+    bool is_followed = false;  // by another snapshot of the same prefix
+    int32_t num_saved_tokens = 0;
+    uint64_t worth = 0;
   };
 
   Slot& at(int32_t slot) { return slots_[static_cast<size_t>(slot)]; }
   const Slot& at(int32_t slot) const { return slots_[static_cast<size_t>(slot)]; }
   int32_t find(const SnapshotPlace& place) const noexcept;
+  int32_t next_taken() const noexcept;
+  void rate(Slot& snapshot) noexcept;
 
   int32_t page_tokens_;
   std::vector<Slot> slots_;
   std::vector<TokenId> tokens_;  // [num_slots, page_tokens] of snapshots
   int32_t num_used_ = 0;
-  uint64_t clock_ = 0;
+  uint64_t last_id_ = 0;
+  uint64_t dropped_worth_ = 0;  // of the last snapshot that was dropped for its slot
   uint64_t num_dropped_ = 0;
 };
 

@@ -101,8 +101,7 @@ void Simulation::choose_setup() {
     options.namespaces.push_back(limited);
   }
   // Chooses from none to memory for twice the pages of the cache.
-  if (limits_.windows.empty() && limits_.num_state_slots == 0 && chance(2))
-    options.prefixes.host_bytes = below(60'000);
+  if (limits_.windows.empty() && chance(2)) options.prefixes.host_bytes = below(60'000);
   if (chance(3)) end_tokens_ = {2};
   for (int32_t i = 0; i < 5; ++i) {
     TokenIds prefix;

@@ -365,7 +365,7 @@ void FakeExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
 }
 
 uint64_t FakeExecutor::page_bytes() const {
-  if (!limits_.windows.empty() || limits_.num_state_slots > 0) return 0;
+  if (!limits_.windows.empty()) return 0;
   return slots_.size() * static_cast<uint64_t>(limits_.page_tokens) * sizeof(Slot) + 1;
 }
 
@@ -395,6 +395,22 @@ void FakeExecutor::write_page(PageId page, gsl::span<const std::byte> bytes) {
     std::memcpy(&slots_[shard][static_cast<size_t>(page.value) * page_tokens],
                 bytes.data() + shard * page_tokens * sizeof(Slot), page_tokens * sizeof(Slot));
   mark(page) = static_cast<int8_t>(bytes.back());
+}
+
+uint64_t FakeExecutor::state_bytes() const {
+  return limits_.windows.empty() && limits_.num_state_slots > 0 ? StateMemory::bank_bytes() : 0;
+}
+
+void FakeExecutor::read_state(int32_t slot, int32_t bank, gsl::span<std::byte> out) {
+  require(slot >= 0 && slot < limits_.num_state_slots && out.size() == state_bytes(), "a state to read");
+  write_ahead();
+  states_.read(slot, bank, out);
+}
+
+void FakeExecutor::write_state(int32_t slot, int32_t bank, gsl::span<const std::byte> bytes) {
+  require(slot >= 0 && slot < limits_.num_state_slots && bytes.size() == state_bytes(), "a state to write");
+  write_ahead();
+  states_.write(slot, bank, bytes);
 }
 
 void FakeExecutor::compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out) {

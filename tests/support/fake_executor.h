@@ -49,6 +49,9 @@ class FakeExecutor final : public Executor {
   uint64_t page_bytes() const override;
   void read_page(PageId page, gsl::span<std::byte> out) override;
   void write_page(PageId page, gsl::span<const std::byte> bytes) override;
+  uint64_t state_bytes() const override;
+  void read_state(int32_t slot, int32_t bank, gsl::span<std::byte> out) override;
+  void write_state(int32_t slot, int32_t bank, gsl::span<const std::byte> bytes) override;
   // Mark of a page for use by tests, which is copied with the content of the page; -1 at first.
   int8_t& mark(PageId page) { return marks_[static_cast<size_t>(page.value)]; }
 

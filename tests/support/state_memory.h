@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include <gsl/gsl>
@@ -26,6 +27,12 @@ inline uint64_t state_of(gsl::span<const TokenId> tokens) {
 }
 
 class StateMemory {
+  struct Bank {
+    uint64_t state = 0;
+    std::array<TokenId, kernels::kStateLine> rows{};
+  };
+  using Slot = std::array<Bank, 2>;
+
  public:
   explicit StateMemory(int32_t num_slots) : slots_(static_cast<size_t>(num_slots)) {}
 
@@ -36,6 +43,14 @@ class StateMemory {
       bank.state ^= 0x5bd1e995;
       bank.rows.fill(-7);
     }
+  }
+  // Copy the content of a bank to and from `bytes`, which has bank_bytes().
+  static constexpr size_t bank_bytes() { return sizeof(Bank); }
+  void read(int32_t slot, int32_t bank, gsl::span<std::byte> bytes) {
+    std::memcpy(bytes.data(), &at(slot)[static_cast<size_t>(bank)], sizeof(Bank));
+  }
+  void write(int32_t slot, int32_t bank, gsl::span<const std::byte> bytes) {
+    std::memcpy(&at(slot)[static_cast<size_t>(bank)], bytes.data(), sizeof(Bank));
   }
   // Runs a step of one sequence: appends the state after each token. `bank` is as in BatchView::state_banks.
   void run(int32_t slot, int32_t bank, int32_t position, gsl::span<const TokenId> tokens,
@@ -56,12 +71,6 @@ class StateMemory {
   }
 
  private:
-  struct Bank {
-    uint64_t state = 0;
-    std::array<TokenId, kernels::kStateLine> rows{};
-  };
-  using Slot = std::array<Bank, 2>;
-
   // Forms the state at the line after a bank in the other bank.
   static Bank* next_line(const Bank& bank, Bank* other) {
     uint64_t state = bank.state;

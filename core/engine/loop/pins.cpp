@@ -19,8 +19,8 @@ PinId Pins::add(const TokenIds& prompt, const std::string& name_space, TimePoint
   if (quota > 0) left = std::min(left, quota - pinned_here);
   pins_.reserve(pins_.size() + 1);
   Pin pin{PinId{last_id_ + 1}, name_space, metrics_store_.place_of(name_space), {}, expires};
-  pin.pages = kv_.pin({name_space, 0}, prompt, left);
-  if (pin.pages.empty())
+  pin.prefix = kv_.pin({name_space, 0}, prompt, left);
+  if (pin.prefix.pages.empty())
     throw Error(ErrorCode::not_found,
                 "prompt: not one whole page of it is cached; compute it first, for example with a warm job");
   pins_.push_back(std::move(pin));
@@ -31,7 +31,7 @@ PinId Pins::add(const TokenIds& prompt, const std::string& name_space, TimePoint
 void Pins::remove(PinId id) noexcept {
   const auto pin = std::find_if(pins_.begin(), pins_.end(), [&](const Pin& entry) { return entry.id == id; });
   if (pin == pins_.end()) return;
-  kv_.unpin(pin->pages);
+  kv_.unpin(pin->prefix);
   pins_.erase(pin);
   count_own_pages();
 }
@@ -39,10 +39,11 @@ void Pins::remove(PinId id) noexcept {
 // Counts each page once, even if several pins contain it. Pins of different namespaces share no pages.
 void Pins::count_own_pages() noexcept {
   for (auto pin = pins_.begin(); pin != pins_.end(); ++pin) {
-    pin->num_own_pages =
-        static_cast<int32_t>(std::count_if(pin->pages.begin(), pin->pages.end(), [&](PageId page) {
+    pin->num_own_pages = static_cast<int32_t>(
+        std::count_if(pin->prefix.pages.begin(), pin->prefix.pages.end(), [&](PageId page) {
           return std::none_of(pins_.begin(), pin, [&](const Pin& before) {
-            return std::find(before.pages.begin(), before.pages.end(), page) != before.pages.end();
+            const std::vector<PageId>& pages = before.prefix.pages;
+            return std::find(pages.begin(), pages.end(), page) != pages.end();
           });
         }));
   }

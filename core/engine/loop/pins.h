@@ -34,7 +34,7 @@ class Pins {
     PinId id;
     std::string name_space;
     int32_t metrics_index;
-    std::vector<PageId> pages;
+    PinnedPrefix prefix;
     TimePoint expires;
     int32_t num_own_pages = 0;  // pages that no earlier pin contains
   };

@@ -13,11 +13,13 @@
 namespace quire {
 namespace {
 
-// File names are NUMBER-FINGERPRINT-KEY.page with 16, 16 and 64 hexadecimal digits.
+// File names are NUMBER-FINGERPRINT-KEY.page with 16, 16 and 64 hexadecimal digits; those of snapshots end in
+// .state.
 constexpr size_t kNumberDigits = 16;
 constexpr size_t kFingerprintDigits = 16;
 constexpr size_t kKeyDigits = 2 * sizeof(Sha256);
-constexpr std::string_view kSuffix = ".page";
+constexpr std::string_view kPageSuffix = ".page";
+constexpr std::string_view kStateSuffix = ".state";
 
 // Header of a file. The tokens follow, then the bytes of the page, then a checksum of all of it.
 struct Head {
@@ -44,15 +46,21 @@ struct Name {
   uint64_t number = 0;
   std::string_view fingerprint;
   Sha256 key{};
+  FiledKind kind = FiledKind::page;
 };
 
 std::optional<Name> parse_name(std::string_view name) {
   constexpr size_t kKeyPlace = kNumberDigits + kFingerprintDigits + 2;
-  if (name.size() != kKeyPlace + kKeyDigits + kSuffix.size() || !name.ends_with(kSuffix)) return std::nullopt;
+  if (name.size() <= kKeyPlace + kKeyDigits) return std::nullopt;
+  const std::string_view suffix = name.substr(kKeyPlace + kKeyDigits);
+  if (suffix != kPageSuffix && suffix != kStateSuffix) return std::nullopt;
   if (name[kNumberDigits] != '-' || name[kKeyPlace - 1] != '-') return std::nullopt;
   const auto number = from_hex<uint64_t>(name.substr(0, kNumberDigits));
   if (!number) return std::nullopt;
-  Name parsed{*number, name.substr(kNumberDigits + 1, kFingerprintDigits), {}};
+  Name parsed{*number,
+              name.substr(kNumberDigits + 1, kFingerprintDigits),
+              {},
+              suffix == kStateSuffix ? FiledKind::state : FiledKind::page};
   for (size_t i = 0; i < parsed.key.size(); ++i) {
     const auto byte = from_hex<uint8_t>(name.substr(kKeyPlace + 2 * i, 2));
     if (!byte) return std::nullopt;
@@ -116,7 +124,7 @@ PrefixFiles::PrefixFiles(const FileSystem& files, const PrefixFilesOptions& opti
 void PrefixFiles::take_in(const std::string& name) {
   const std::optional<Name> parsed = parse_name(name);
   if (!parsed) return;
-  Entry entry{name, 0, {}};
+  Entry entry{name, 0, {}, parsed->kind};
   try {
     entry.bytes = files_.open(path_of(name))->size_bytes();
   } catch (const Error&) {
@@ -127,7 +135,9 @@ void PrefixFiles::take_in(const std::string& name) {
   const bool is_own = parsed->fingerprint == fingerprint_digits_ && !pages_.contains(parsed->key);
   if (is_own) entry.page.key = parsed->key;
   entries_.push_back(std::move(entry));
-  if (is_own) pages_.emplace(parsed->key, std::prev(entries_.end()));
+  if (!is_own) return;
+  pages_.emplace(parsed->key, std::prev(entries_.end()));
+  num_states_ += parsed->kind == FiledKind::state ? 1 : 0;
 }
 
 // Forgets a page and, if `removes`, deletes its file. Another process may have deleted it already.
@@ -142,7 +152,8 @@ void PrefixFiles::drop(Entries::iterator entry, bool removes) {
   num_bytes_ -= entry->bytes;
   if (entry->page.key) {
     pages_.erase(*entry->page.key);
-    listener_.removed(entry->page, PageMedium::file);
+    if (entry->kind == FiledKind::page) listener_.removed(entry->page, PageMedium::file);
+    num_states_ -= entry->kind == FiledKind::state ? 1 : 0;
   }
   entries_.erase(entry);
 }
@@ -180,9 +191,10 @@ void PrefixFiles::write(const FiledPage& page) {
   const uint64_t sum = sum_of(head, tokens, page.bytes);
   const std::array<gsl::span<const std::byte>, 4> pieces = {gsl::as_bytes(gsl::span(&head, 1)), tokens,
                                                             page.bytes, gsl::as_bytes(gsl::span(&sum, 1))};
-  Entry entry{
-      fmt::format("{:016x}-{}-{}{}", last_number_ + 1, fingerprint_digits_, to_hex(*page.name.key), kSuffix),
-      bytes, page.name};
+  const bool is_state = page.kind == FiledKind::state;
+  Entry entry{fmt::format("{:016x}-{}-{}{}", last_number_ + 1, fingerprint_digits_, to_hex(*page.name.key),
+                          is_state ? kStateSuffix : kPageSuffix),
+              bytes, page.name, page.kind};
   try {
     files_.write_whole(path_of(entry.name), pieces);
   } catch (const Error& error) {
@@ -194,14 +206,15 @@ void PrefixFiles::write(const FiledPage& page) {
   num_bytes_ += bytes;
   entries_.push_back(std::move(entry));
   pages_.emplace(*page.name.key, std::prev(entries_.end()));
-  listener_.stored(page.name, PageMedium::file, page.tokens);
+  num_states_ += is_state ? 1 : 0;
+  if (!is_state) listener_.stored(page.name, PageMedium::file, page.tokens);
 }
 
 // Calls `visit` for the pages with this fingerprint. Passes no tokens: those of pages from other processes
 // are unknown.
 void PrefixFiles::visit_pages(const PageVisitor& visit) const {
   for (const Entry& entry : entries_)
-    if (entry.page.key) visit(entry.page, PageMedium::file, {});
+    if (entry.page.key && entry.kind == FiledKind::page) visit(entry.page, PageMedium::file, {});
 }
 
 }  // namespace quire

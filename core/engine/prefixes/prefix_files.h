@@ -1,4 +1,5 @@
-// Prefix cache on disk: evicted pages in the files of one directory, for later engines and processes.
+// Prefix cache on disk: evicted pages and snapshots in the files of one directory, for later engines and
+// processes.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,15 @@
 
 namespace quire {
 
+// What a file holds: a whole page, or a snapshot of recurrent states with the page of its last tokens.
+enum class FiledKind { page, state };
+
 // A page in a file: its name, its tokens and its content.
 struct FiledPage {
   const PageName& name;
   gsl::span<const TokenId> tokens;
   gsl::span<std::byte> bytes;
+  FiledKind kind = FiledKind::page;
 };
 
 struct PrefixFilesOptions {
@@ -47,8 +52,10 @@ class PrefixFiles {
   void write(const FiledPage& page);
 
   void visit_pages(const PageVisitor& visit) const;
-  uint64_t num_pages() const { return pages_.size(); }  // with this fingerprint
-  uint64_t num_bytes() const { return num_bytes_; }     // of all page files
+  // Numbers of pages and snapshots with this fingerprint.
+  uint64_t num_pages() const { return pages_.size() - num_states_; }
+  uint64_t num_states() const { return num_states_; }
+  uint64_t num_bytes() const { return num_bytes_; }  // of all page files
   uint64_t num_refused() const { return num_refused_; }
 
  private:
@@ -56,6 +63,7 @@ class PrefixFiles {
     std::string name;
     uint64_t bytes = 0;
     PageName page;  // has a key if the page is of this fingerprint
+    FiledKind kind = FiledKind::page;
   };
   using Entries = std::list<Entry>;  // oldest first
 
@@ -71,6 +79,7 @@ class PrefixFiles {
   const std::string fingerprint_digits_;  // as they appear in file names
   Entries entries_;
   std::unordered_map<Sha256, Entries::iterator, PrefixKeyHash> pages_;
+  uint64_t num_states_ = 0;
   uint64_t num_bytes_ = 0;
   uint64_t num_refused_ = 0;
   uint64_t last_number_ = 0;  // file names begin with a rising number, so that they sort by age

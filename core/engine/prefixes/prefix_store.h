@@ -1,4 +1,5 @@
-// Offload of pages evicted from the prefix cache: to host memory, then to files, and back.
+// Offload of pages evicted from the prefix cache, and of dropped snapshots: to host memory, then to files,
+// and back.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,9 @@
 namespace quire {
 
 // Used by the engine's thread alone. Host memory holds the most recently used pages (LRU); pages evicted from
-// it, or too large for it, go to files. No failure here ends a job: the page is computed again.
+// it, or too large for it, go to files. No failure here ends a job: the page is computed again. A snapshot is
+// stored as a page is: its bytes are the page of its last tokens if it has any, one bank of its slot, and a
+// byte with the bank to continue from.
 class PrefixStore final : public PageOffloadTier {
  public:
   struct Seams {
@@ -35,6 +38,9 @@ class PrefixStore final : public PageOffloadTier {
   void put(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept override;
   bool has(const Sha256& key) const noexcept override;
   bool get(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept override;
+  bool has_states() const noexcept override;
+  void put_state(const OffloadedState& state) noexcept override;
+  int32_t get_state(const OffloadedState& state) noexcept override;
   // Writes the pages in host memory to files, until `stops` returns true.
   void write_all_files(const std::function<bool()>& stops) noexcept;
 
@@ -49,15 +55,26 @@ class PrefixStore final : public PageOffloadTier {
     PageName name;
     std::vector<TokenId> tokens;
     std::vector<std::byte> bytes;
+    FiledKind kind = FiledKind::page;
+  };
+  // What is stored, and how its bytes are read.
+  struct Item {
+    const PageName& name;
+    gsl::span<const TokenId> tokens;
+    FiledKind kind;
+    uint64_t num_bytes;
+    const std::function<void(gsl::span<std::byte>)>& read;
   };
   using StoredPages = std::list<Held>;  // most recently used first
 
   PrefixStore(const PrefixStoreOptions& options, const Seams& seams);
-  void keep(const PageName& name, gsl::span<const TokenId> tokens, PageId page);
-  bool fetch(const PageName& name, gsl::span<const TokenId> tokens, PageId page);
-  void hold(const PageName& name, gsl::span<const TokenId> tokens, PageId page);
+  void keep(const Item& item);
+  std::optional<gsl::span<const std::byte>> fetch(const FiledPage& wanted);
+  void hold(const Item& item);
   void file(Held& held);
-  uint64_t cost(gsl::span<const TokenId> tokens) const;
+  void drop_last();
+  uint64_t bytes_of_state(gsl::span<const TokenId> tokens) const;
+  gsl::span<std::byte> scratch(uint64_t num_bytes);
 
   Executor& executor_;
   const Log log_;
@@ -68,6 +85,7 @@ class PrefixStore final : public PageOffloadTier {
   std::unordered_map<Sha256, StoredPages::iterator, PrefixKeyHash> places_;
   std::vector<std::byte> scratch_;  // content of a page on its way to or from a file
   uint64_t num_bytes_ = 0;
+  uint64_t num_states_ = 0;  // of the entries in host memory
   uint64_t num_restored_ = 0;
 };
 

@@ -111,17 +111,5 @@ TEST(StatesTest, PreemptedJobsContinueWithTheSameTokens) {
   EXPECT_EQ(engine.executor->num_bad_reads(), 0);
 }
 
-TEST(StatesTest, PagesOfModelsWithStatesAreNotStored) {
-  FakeEngineOptions options = with_slots(4);
-  options.cache.prefixes.host_bytes = 1 << 20;
-  try {
-    FakeEngine engine(options);
-    ADD_FAILURE() << "the prefix store was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    EXPECT_NE(std::string(error.what()).find("recurrent states"), std::string::npos);
-  }
-}
-
 }  // namespace
 }  // namespace quire::testing

@@ -182,8 +182,8 @@ TEST_F(KvCacheTest, APinnedPrefixSurvivesPressure) {
   const SequenceId sequence = kv.create({});
   compute(kv, sequence, tokens);
   kv.destroy(sequence);
-  const std::vector<PageId> pinned = kv.pin({}, tokens, 4);
-  EXPECT_EQ(pinned.size(), 2U);
+  const PinnedPrefix pinned = kv.pin({}, tokens, 4);
+  EXPECT_EQ(pinned.pages.size(), 2U);
   const SequenceId large = kv.create({{"other", 0}, true, true});
   compute(kv, large, counting(100, 56));
   kv.destroy(large);
@@ -270,6 +270,9 @@ class ListedOffloadTier final : public PageOffloadTier {
   void put(const PageName&, gsl::span<const TokenId>, PageId page) noexcept override { put_.push_back(page); }
   bool has(const Sha256&) const noexcept override { return false; }
   bool get(const PageName&, gsl::span<const TokenId>, PageId) noexcept override { return false; }
+  bool has_states() const noexcept override { return false; }
+  void put_state(const OffloadedState&) noexcept override {}
+  int32_t get_state(const OffloadedState&) noexcept override { return -1; }
   std::vector<PageId> put_;
 };
 

@@ -280,6 +280,177 @@ TEST(States, SnapshotsOfEvictedPagesAreForgotten) {
   EXPECT_EQ(model.kv.demand(PrefixDomain{}, counting(1, 40)).found_tokens, 0);
 }
 
+TokenIds joined(TokenIds one, const TokenIds& other) {
+  one.insert(one.end(), other.begin(), other.end());
+  return one;
+}
+
+// The second of two prompts that part leaves a snapshot there, for all that follow.
+TEST(States, ThePlaceWherePromptsPartGetsASnapshot) {
+  for (const int32_t page_tokens : {5, 8, 16, 64, 256}) {
+    for (const int32_t common : {16, 31, 100, 128, 129}) {
+      Model model(options_of(page_tokens, 2000 / page_tokens + 8, 6));
+      const TokenIds system = counting(1, common);
+      const auto ask = [&](TokenId first, int32_t most) {
+        const SequenceId sequence = model.kv.create({});
+        const int32_t found = model.compute(sequence, joined(system, counting(first, 60)), most);
+        model.kv.destroy(sequence);
+        return found;
+      };
+      EXPECT_EQ(ask(1000, 500), 0);
+      EXPECT_EQ(ask(2000, 500), 0) << "only its snapshot at the end is there, beyond the common tokens";
+      EXPECT_EQ(ask(3000, 500), common / 16 * 16) << page_tokens << " " << common;
+      EXPECT_EQ(ask(4000, 7), common / 16 * 16);
+    }
+  }
+}
+
+TEST(States, APromptThatIsNotPublishedLeavesNoSnapshotWhereItParts) {
+  Model model(options_of(8, 200, 6));
+  const auto ask = [&](TokenId first, bool publish) {
+    SequenceOptions options;
+    options.publish = publish;
+    const SequenceId sequence = model.kv.create(options);
+    const int32_t found = model.compute(sequence, joined(counting(1, 64), counting(first, 60)), 500);
+    model.kv.destroy(sequence);
+    return found;
+  };
+  ask(1000, true);
+  ask(2000, false);
+  EXPECT_EQ(ask(3000, true), 0);
+  EXPECT_EQ(ask(4000, true), 64);
+}
+
+// Runs a prompt to its end. Returns the number of tokens that were found.
+int32_t run(Model& model, const TokenIds& tokens) {
+  const SequenceId sequence = model.kv.create({});
+  const int32_t found = model.compute(sequence, tokens, 500);
+  model.kv.destroy(sequence);
+  return found;
+}
+
+// Returns how many tokens of a prompt would be found.
+int32_t found(const Model& model, const TokenIds& tokens) {
+  return model.kv.demand(PrefixDomain{}, tokens).found_tokens;
+}
+
+TEST(States, ASnapshotThatSavesMoreTokensOutlivesOnesThatSaveFew) {
+  Model model(options_of(8, 400, 3));
+  const TokenIds longest = counting(1, 400);
+  run(model, longest);
+  for (TokenId first = 1000; first < 3000; first += 100) run(model, counting(first, 20));
+  EXPECT_EQ(found(model, longest), 384) << "short prompts save few tokens";
+  for (TokenId first = 3000; first < 9000; first += 100) run(model, counting(first, 20));
+  EXPECT_EQ(found(model, longest), 0) << "in the end it is dropped like any other that is not used";
+}
+
+TEST(States, AnOlderTurnIsDroppedBeforeTheOnlySnapshotOfAnotherPrompt) {
+  Model model(options_of(8, 400, 4));
+  const TokenIds other = counting(1000, 200);
+  run(model, other);
+  TokenIds turns = counting(1, 200);
+  for (int32_t turn = 0; turn < 8; ++turn) {
+    run(model, turns);
+    turns = joined(turns, counting(300 + turn * 40, 40));
+  }
+  EXPECT_EQ(found(model, other), 192);
+  EXPECT_EQ(found(model, turns), 464) << "the last turn";
+}
+
+// A pool without a cache around it.
+class RatedSnapshots {
+ public:
+  StatePool pool{5, 8};
+  int32_t freeze(int32_t position, uint64_t parent, int32_t before) {
+    const int32_t slot = pool.take();
+    pool.record(slot, 0, position + 1);
+    pool.freeze(slot, {ContentId{parent}, position, {}}, before);
+    pool.leave(slot);
+    return slot;
+  }
+};
+
+TEST(States, AFollowedSnapshotIsDroppedFirstUntilPromptsPartAtIt) {
+  RatedSnapshots snapshots;
+  StatePool& pool = snapshots.pool;
+  const int32_t first = snapshots.freeze(160, 1, -1);
+  const int32_t other = snapshots.freeze(96, 2, -1);
+  EXPECT_EQ(pool.next_dropped(), -1) << "there are free slots";
+  const int32_t second = snapshots.freeze(176, 3, first);
+  snapshots.freeze(240, 4, -1);
+  snapshots.freeze(320, 5, -1);
+  EXPECT_EQ(pool.next_dropped(), first);
+  pool.touch(first);
+  EXPECT_EQ(pool.next_dropped(), second) << "it saves 16 tokens";
+  pool.thaw(first);
+  pool.use(first);
+  EXPECT_EQ(pool.next_dropped(), other) << "the second now saves 176 tokens, this one 96";
+}
+
+TEST(States, ASnapshotHasItsWorthAgainWhenTheNextOneIsDropped) {
+  RatedSnapshots snapshots;
+  StatePool& pool = snapshots.pool;
+  const int32_t first = snapshots.freeze(160, 1, -1);
+  const int32_t second = snapshots.freeze(176, 2, first);
+  const int32_t third = snapshots.freeze(192, 3, first);
+  const int32_t other = snapshots.freeze(96, 4, -1);
+  snapshots.freeze(240, 5, -1);
+  pool.thaw(second);
+  pool.use(second);
+  EXPECT_EQ(pool.next_dropped(), first) << "the third follows it";
+  pool.thaw(third);
+  pool.use(third);
+  EXPECT_EQ(pool.next_dropped(), other);
+}
+
+TEST(States, APinKeepsTheSnapshotAndThePageOfItsLastTokens) {
+  for (const int32_t page_tokens : {5, 8, 64}) {
+    KvCacheOptions options = options_of(page_tokens, 200 / page_tokens + 2, 4);
+    options.max_sequences = 2;
+    Model model(options);
+    const TokenIds pinned = counting(1, 90);
+    run(model, pinned);
+    const PinnedPrefix pin = model.kv.pin({}, pinned, 100);
+    EXPECT_EQ(pin.pages.size(), static_cast<size_t>(pages_for(80, page_tokens)));
+    EXPECT_GE(pin.state_slot, 0);
+    for (TokenId first = 1000; first < 3000; first += 100) run(model, counting(first, 64));
+    EXPECT_EQ(model.kv.audit(), "");
+    EXPECT_EQ(run(model, joined(pinned, counting(500, 9))), 80) << page_tokens;
+    model.kv.unpin(pin);
+    EXPECT_EQ(model.kv.audit(), "");
+    EXPECT_EQ(model.kv.states().num_used(), 0);
+  }
+}
+
+TEST(States, PinsLeaveASlotToEverySequence) {
+  KvCacheOptions options = options_of(8, 400, 5);
+  options.max_sequences = 3;
+  Model model(options);
+  std::vector<PinnedPrefix> pins;
+  for (TokenId first = 0; first < 2000; first += 1000) {
+    run(model, counting(first + 1, 40));
+    pins.push_back(model.kv.pin({}, counting(first + 1, 40), 100));
+  }
+  pins.push_back(model.kv.pin({}, counting(1, 40), 100));
+  run(model, counting(5000, 40));
+  EXPECT_THROW(model.kv.pin({}, counting(5000, 40), 100), Error);
+  EXPECT_EQ(model.kv.audit(), "");
+  std::vector<SequenceId> sequences;
+  std::vector<TokenIds> prompts;
+  for (TokenId i = 0; i < 3; ++i) {
+    sequences.push_back(model.kv.create({}));
+    prompts.push_back(joined(counting(i < 2 ? 1 : 1001, 40), counting(7000 + 100 * i, 20)));
+  }
+  for (int32_t step = 0; step < 4; ++step) {
+    std::vector<Model::Feed> feeds;
+    for (size_t i = 0; i < 3; ++i)
+      if (model.kv.length(sequences[i]) < 60) feeds.push_back({sequences[i], prompts[i]});
+    if (!feeds.empty()) model.step(feeds, 9);
+  }
+  for (const PinnedPrefix& pin : pins) model.kv.unpin(pin);
+  EXPECT_EQ(model.kv.audit(), "");
+}
+
 // Random schedules: chunks, drafts, failures, forks, rewinds, ends and hits.
 TEST(States, RandomSchedulesKeepEveryState) {
   for (int32_t seed = 0; seed < 200; seed += testing::stride_if_sanitized(10)) {

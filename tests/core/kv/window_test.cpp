@@ -135,8 +135,8 @@ TEST(Windows, APinKeepsTheWindowOfItsPrefix) {
   const SequenceId sequence = kv.create({});
   compute(kv, sequence, tokens, 4);
   kv.destroy(sequence);
-  const std::vector<PageId> pinned = kv.pin({}, tokens, 64);
-  EXPECT_EQ(pinned.size(), 8U);
+  const PinnedPrefix pinned = kv.pin({}, tokens, 64);
+  EXPECT_EQ(pinned.pages.size(), 8U);
   EXPECT_EQ(num_used(kv), 2);
   const SequenceId other = kv.create({{"other", 0}, true, true});
   compute(kv, other, counting(100, 60), 4);
@@ -242,7 +242,7 @@ class RandomJobs {
   }
   void end_all() {
     while (!jobs_.empty()) end(0);
-    if (!pinned_.empty()) toggle_pin();
+    if (!pinned_.pages.empty()) toggle_pin();
   }
 
  private:
@@ -281,13 +281,13 @@ class RandomJobs {
     grow(job.tokens, 1 + below(4));
   }
   void toggle_pin() {
-    if (pinned_.empty()) {
+    if (pinned_.pages.empty()) {
       TokenIds tokens;
       grow(tokens, 12 + below(20));
       pinned_ = kv_.pin({}, tokens, 64);
     } else {
       kv_.unpin(pinned_);
-      pinned_.clear();
+      pinned_ = {};
     }
   }
 
@@ -347,7 +347,7 @@ class RandomJobs {
   KvCache& kv_;
   Memory memory_;
   std::vector<Job> jobs_;
-  std::vector<PageId> pinned_;
+  PinnedPrefix pinned_;
 };
 
 TEST(Windows, EveryTokenSeesItsWindowUnderRandomOperations) {
