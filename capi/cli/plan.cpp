@@ -51,8 +51,12 @@ void add_plan_to(Json& json, quire_plan* plan) {
     json["devices"].push_back(device_as_json(plan, i));
   }
   json["cache_groups"] = Json::array();
-  for (int32_t i = 0; i < call(quire_plan_num_cache_groups, plan); ++i)
+  auto state_bytes = json.at("kv_bytes").get<int64_t>();
+  for (int32_t i = 0; i < call(quire_plan_num_cache_groups, plan); ++i) {
     json["cache_groups"].push_back(group_as_json(plan, i));
+    state_bytes -= json["cache_groups"].back().at("bytes").get<int64_t>();
+  }
+  json["state_bytes"] = state_bytes;  // slots of recurrent states: kv_bytes without pages
   json["layers"] = Json::array();
   for (int32_t i = 0; i < call(quire_plan_num_layers, plan); ++i) {
     json["layers"].push_back({{"device", call(quire_plan_layer_device, plan, i)},
@@ -81,7 +85,7 @@ Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
 
 constexpr std::pair<const char*, const char*> kKinds[] = {
     {"embedding", "embedding_bytes"}, {"layers", "layer_bytes"},        {"head", "head_bytes"},
-    {"kv pages", "kv_bytes"},         {"workspace", "workspace_bytes"}, {"total", "total_bytes"}};
+    {"kv and states", "kv_bytes"},    {"workspace", "workspace_bytes"}, {"total", "total_bytes"}};
 
 std::string bytes_text(const Json& json, const char* field) {
   return format_bytes(static_cast<double>(json.at(field).get<int64_t>()));
@@ -96,6 +100,8 @@ void print_groups(const Json& plan) {
                std::to_string(group.at("num_layers").get<int64_t>()),
                std::to_string(group.at("num_pages").get<int64_t>()), bytes_text(group, "bytes")});
   }
+  if (plan.at("state_bytes").get<int64_t>() > 0)
+    table.add({"recurrent states", "", "", bytes_text(plan, "state_bytes")});
   print("\n" + table.text());
 }
 

@@ -27,7 +27,13 @@ constexpr std::string_view kQwen3Moe =
     R"("architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 151936,
         "rope_theta": 1000000.0, "norm_topk_prob": true, "decoder_sparse_step": 1, "mlp_only_layers": [])";
 
-constexpr std::array<ShapeRow, 4> kShapes = {{
+constexpr std::string_view kQwen35 =
+    R"("architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "vocab_size": 248320,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0, "partial_rotary_factor": 0.25},
+        "full_attention_interval": 4, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128, "linear_num_key_heads": 16, "head_dim": 256)";
+
+constexpr std::array<ShapeRow, 6> kShapes = {{
     {"llama-3.2-1b", kLlama, 16,
      R"("hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 8,
         "head_dim": 64, "intermediate_size": 8192)"},
@@ -41,6 +47,12 @@ constexpr std::array<ShapeRow, 4> kShapes = {{
      R"("hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128,
         "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": 128,
         "num_experts_per_tok": 8)"},
+    {"qwen3.5-2b", kQwen35, 24,
+     R"("hidden_size": 2048, "num_attention_heads": 8, "num_key_value_heads": 2,
+        "linear_num_value_heads": 16, "intermediate_size": 6144)"},
+    {"qwen3.5-9b", kQwen35, 32,
+     R"("hidden_size": 4096, "num_attention_heads": 16, "num_key_value_heads": 4,
+        "linear_num_value_heads": 32, "intermediate_size": 12288)"},
 }};
 
 const ShapeRow* find_shape(std::string_view name) {

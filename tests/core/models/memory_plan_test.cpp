@@ -177,6 +177,21 @@ TEST(MemoryPlan, EqualsTheMemoryOfASyntheticModel) {
   }
 }
 
+// 24 layers with 32 heads of 128 x 128 f32, in two banks, with the rows and convolution inputs of a line.
+TEST(MemoryPlan, NamesTheStatesOfAHybrid) {
+  const auto device = device_with_limit(0);
+  const ModelPlan plan = plan_model(plan_options("synthetic:qwen3.5-9b,format=exl2,bits=4", {device}));
+  const StateGroupPlan& states = plan.memory.states;
+  EXPECT_EQ(states.num_layers, 24);
+  EXPECT_EQ(states.bytes, plan.memory.total().states);
+  const uint64_t state = uint64_t{32} * 128 * 128 * 4;
+  const uint64_t rows = uint64_t{16} * (16 * 128 + 32 * 128 + 32) * 4;
+  const uint64_t inputs = uint64_t{16 + 3} * (2 * 16 * 128 + 32 * 128) * 4;
+  const auto num_slots = static_cast<uint64_t>(states.num_slots);
+  EXPECT_GT(num_slots, 0U);
+  EXPECT_EQ(states.bytes, 24 * 2 * (state + rows + inputs) * num_slots);
+}
+
 TEST(MemoryPlan, CountsPagesAndWeightsOfLayers) {
   const ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
   const MemoryPlan memory = plan_model(options).memory;

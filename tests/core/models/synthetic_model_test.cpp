@@ -75,10 +75,19 @@ TEST(SyntheticSpec, RefusesUnknownNames) {
 }
 
 TEST(SyntheticSpec, HasAConfigurationThatParses) {
-  for (const char* shape : {"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b"}) {
+  for (const char* shape :
+       {"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b", "qwen3.5-2b", "qwen3.5-9b"}) {
     const auto source = open_synthetic_model(std::string("synthetic:") + shape);
     EXPECT_GE(source->config().num_layers, 16) << shape;
   }
+}
+
+TEST(SyntheticSpec, AHybridHasAttentionInEveryFourthLayer) {
+  const auto source = open_synthetic_model("synthetic:qwen3.5-9b");
+  const std::vector<LayerSpec>& layers = source->config().spec.layers;
+  ASSERT_EQ(layers.size(), 32U);
+  for (size_t i = 0; i < layers.size(); ++i)
+    EXPECT_EQ(layers[i].find_attention() != nullptr, i % 4 == 3) << i;
 }
 
 TEST(SyntheticSpec, MayHaveFewerLayers) {
