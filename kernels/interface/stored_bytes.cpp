@@ -13,6 +13,9 @@ size_t stored_bytes(const WeightSource& source) {
       return (rows * static_cast<size_t>(source.coded.bits) + 31) / 32 * columns * sizeof(uint32_t);
     case WeightFormat::blocks:
       return columns * block_row_bytes(source.blocks.type, source.num_in);
+    case WeightFormat::trellis:
+      return static_cast<size_t>(hadamard_padded(source.num_in) / kTrellisTile) * (columns / kTrellisTile) *
+             static_cast<size_t>(trellis_tile_words(source.trellis.half_bits)) * sizeof(uint16_t);
   }
   return 0;
 }
@@ -31,6 +34,7 @@ Status SourceInMemory::open(const WeightSource& source) {
   source_.exl2.q_weight = static_cast<const uint32_t*>(memory_.get());
   source_.coded.codes = static_cast<const uint32_t*>(memory_.get());
   source_.blocks.data = memory_.get();
+  source_.trellis.tiles = static_cast<const uint16_t*>(memory_.get());
   return Status::ok;
 }
 

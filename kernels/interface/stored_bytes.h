@@ -9,7 +9,8 @@
 
 namespace quire::kernels {
 
-// Returns the size of dense.data, exl2.q_weight, coded.codes or blocks.data. Codes must lie without gaps.
+// Returns the size of dense.data, exl2.q_weight, coded.codes, blocks.data or trellis.tiles. Codes must lie
+// without gaps.
 size_t stored_bytes(const WeightSource& source);
 
 // A source whose bytes are in memory: those it already had there, or a copy read from the file, which this

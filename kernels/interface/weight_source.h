@@ -8,11 +8,12 @@
 #include <cstdint>
 
 #include "kernels/interface/block_types.h"
+#include "kernels/interface/trellis.h"
 #include "kernels/interface/types.h"
 
 namespace quire::kernels {
 
-enum class WeightFormat : uint8_t { dense, exl2, coded, blocks };
+enum class WeightFormat : uint8_t { dense, exl2, coded, blocks, trellis };
 
 // Format in which a product reads its activations. `full`: with the full precision of the backend. `i8`: as
 // 8-bit integers with a scale for each 128 of a row: x = code * amax / 127; in products with exl2, coded and
@@ -114,19 +115,31 @@ struct BlockSource {
   const void* data = nullptr;  // [padded_out, block_row_bytes(type, K)]
 };
 
+// Matrix of EXL3: tiles between two Hadamard transforms (kernels/interface/trellis.h).
+// WeightSource::padded_out is a multiple of 128, and K is padded to one: padded inputs are 0.
+struct TrellisSource {
+  TrellisCodebook codebook = TrellisCodebook::three_inst;
+  int32_t half_bits = 0;                    // twice the bits of a weight; is_trellis_width
+  const uint16_t* tiles = nullptr;          // [padded K / 16, padded_out / 16, trellis_tile_words(half_bits)]
+  const uint16_t* input_scales = nullptr;   // [padded K] finite f16
+  const uint16_t* output_scales = nullptr;  // [padded_out] finite f16
+};
+
 // Source of a weight. Borrowed: everything it points to must exist until the prepare call returns.
 struct WeightSource {
-  // If set, it provides the stored_bytes of dense.data, exl2.q_weight, coded.codes or blocks.data, and that
-  // pointer is nullptr. Codes lie without gaps.
+  // If set, it provides the stored_bytes of dense.data, exl2.q_weight, coded.codes, blocks.data or
+  // trellis.tiles, and that pointer is nullptr. Codes lie without gaps.
   const UnreadBytes* unread = nullptr;
   WeightFormat format = WeightFormat::dense;
-  int32_t num_in = 0;      // K
-  int32_t num_out = 0;     // N that the model uses
-  int32_t padded_out = 0;  // N as stored, a multiple of 32 for exl2; without a column order >= num_out
+  int32_t num_in = 0;   // K
+  int32_t num_out = 0;  // N that the model uses
+  // N as stored, a multiple of 32 for exl2 and of 128 for trellis; without a column order >= num_out
+  int32_t padded_out = 0;
   DenseSource dense;
   Exl2Source exl2;
   CodedSource coded;
   BlockSource blocks;
+  TrellisSource trellis;
   // Stored row k is input feature row_order[k]; nullptr: rows are in the order of the features. A permutation
   // of 0..K-1. EXL2 files carry one; for the other formats it is nullptr.
   const int32_t* row_order = nullptr;

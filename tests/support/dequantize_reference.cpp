@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/interface/half.h"
+#include "tests/support/trellis_fixture.h"
 
 namespace quire::testing {
 namespace {
@@ -129,6 +130,8 @@ float value(const WeightSource& source, size_t k, size_t n) {
       return coded_value(source, k, n);
     case WeightFormat::blocks:
       return block_value(source, k, n) * source.prescale;
+    case WeightFormat::trellis:
+      break;  // dequantize_reference computes whole matrices
   }
   return 0.0f;
 }
@@ -142,6 +145,10 @@ size_t column_of(const WeightSource& source, size_t j) {
 std::vector<float> dequantize_reference(const WeightSource& source) {
   const auto num_in = static_cast<size_t>(source.num_in);
   const auto num_out = static_cast<size_t>(source.num_out);
+  if (source.format == WeightFormat::trellis) {
+    const std::vector<double> values = trellis_matrix(source);
+    return {values.begin(), values.end()};
+  }
   std::vector<float> matrix(num_in * num_out);
   for (size_t k = 0; k < num_in; ++k) {
     const size_t feature = source.row_order ? static_cast<size_t>(source.row_order[k]) : k;

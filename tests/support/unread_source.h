@@ -17,14 +17,16 @@ class UnreadSource {
   explicit UnreadSource(const kernels::WeightSource& source,
                         size_t readable = std::numeric_limits<size_t>::max())
       : source_(source), readable_(readable) {
-    bytes_ = source.format == kernels::WeightFormat::dense    ? source.dense.data
-             : source.format == kernels::WeightFormat::exl2   ? source.exl2.q_weight
-             : source.format == kernels::WeightFormat::blocks ? source.blocks.data
-                                                              : static_cast<const void*>(source.coded.codes);
+    bytes_ = source.format == kernels::WeightFormat::dense     ? source.dense.data
+             : source.format == kernels::WeightFormat::exl2    ? source.exl2.q_weight
+             : source.format == kernels::WeightFormat::blocks  ? source.blocks.data
+             : source.format == kernels::WeightFormat::trellis ? source.trellis.tiles
+                                                               : static_cast<const void*>(source.coded.codes);
     source_.dense.data = nullptr;
     source_.exl2.q_weight = nullptr;
     source_.coded.codes = nullptr;
     source_.blocks.data = nullptr;
+    source_.trellis.tiles = nullptr;
     source_.unread = &unread_;
   }
   UnreadSource(const UnreadSource&) = delete;

@@ -108,6 +108,20 @@ std::string find_block_defect(const WeightSource& source) {
              : "a scale is not finite";
 }
 
+std::string find_trellis_defect(const WeightSource& source) {
+  const kernels::TrellisSource& trellis = source.trellis;
+  if (!kernels::is_trellis_width(trellis.half_bits, trellis.codebook)) return "bits";
+  if (source.padded_out % 128 != 0) return "columns are no multiple of 128";
+  if (source.row_order) return "a row order";
+  for (int32_t k = 0; k < kernels::hadamard_padded(source.num_in); ++k) {
+    if (!is_finite_half(trellis.input_scales[k])) return "a scale of an input is not finite";
+  }
+  for (int32_t n = 0; n < source.padded_out; ++n) {
+    if (!is_finite_half(trellis.output_scales[n])) return "a scale of an output is not finite";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string find_defect(const WeightSource& source) {
@@ -126,6 +140,8 @@ std::string find_defect(const WeightSource& source) {
       return find_coded_defect(source);
     case WeightFormat::blocks:
       return find_block_defect(source);
+    case WeightFormat::trellis:
+      return find_trellis_defect(source);
   }
   return "format";
 }

@@ -240,7 +240,8 @@ bool uses_float8(const MatrixSource& matrix) {
 
 bool plan_part(const WeightSource& source, PartPlan& plan, bool float8) {
   plan.source = &source;
-  if (source.num_in <= 0 || source.num_out <= 0 || source.format == WeightFormat::blocks) return false;
+  const bool has_kernels = source.format != WeightFormat::blocks && source.format != WeightFormat::trellis;
+  if (source.num_in <= 0 || source.num_out <= 0 || !has_kernels) return false;
   plan.num_strips = (source.num_out + kStripColumns - 1) / kStripColumns;
   const bool sound = source.format == WeightFormat::exl2    ? plan_exl2(plan)
                      : source.format == WeightFormat::coded ? plan_coded(plan)

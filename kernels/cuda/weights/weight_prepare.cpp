@@ -348,13 +348,19 @@ Status refuse_blocks(BlockType type) {
                                                block_shape(type).name + "; use the CPU");
 }
 
+Status refuse_trellis() {
+  return Device::fail(Status::unsupported, "the CUDA backend has no kernels for matrices of EXL3; use the CPU");
+}
+
 Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout) {
   const WeightSource* parts = matrix.parts;
   const int32_t num_parts = matrix.num_parts;
   if (num_parts < 1 || num_parts > kMaxParts)
     return device.fail(Status::invalid_argument, "prepare_weights: a matrix has more than three parts");
-  for (int32_t p = 0; p < num_parts; ++p)
+  for (int32_t p = 0; p < num_parts; ++p) {
     if (parts[p].format == WeightFormat::blocks) return refuse_blocks(parts[p].blocks.type);
+    if (parts[p].format == WeightFormat::trellis) return refuse_trellis();
+  }
   const bool float8 = uses_float8(matrix);
   layout.plans.resize(static_cast<size_t>(num_parts));
   for (size_t p = 0; p < layout.plans.size(); ++p) {
