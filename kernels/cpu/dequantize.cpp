@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/code_layout.h"
 #include "kernels/cpu/device.h"
+#include "kernels/cpu/linear_trellis.h"
 #include "kernels/cpu/table_entries.h"
 #include "kernels/cpu/weight.h"
 #include "kernels/interface/block_codes.h"
@@ -193,6 +194,9 @@ Status dequantize(Device* device, const Weight* weight, float* host) {
           write_dense_panel(part, weight->num_in, static_cast<size_t>(p), target);
         } else if (part.format == WeightFormat::blocks) {
           write_block_panel(part, weight->num_in, static_cast<size_t>(p), target);
+        } else if (part.format == WeightFormat::trellis) {
+          dequantize_trellis(part, weight->num_in, static_cast<size_t>(p), host + first_column,
+                             target.row_floats);
         } else {
           write_quantized_panel(part, weight->orders[static_cast<size_t>(part.order_idx)],
                                 static_cast<size_t>(p), target);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/device.h"
+#include "kernels/cpu/linear_trellis.h"
 #include "kernels/cpu/table_entries.h"
 #include "kernels/cpu/weight.h"
 
@@ -222,7 +223,9 @@ class QuantUnits {
 
  private:
   int64_t units_of(const WeightPart& part) const {
-    if (part.format == WeightFormat::dense || part.order_idx != order_idx_) return 0;
+    if (part.format == WeightFormat::dense || part.format == WeightFormat::trellis ||
+        part.order_idx != order_idx_)
+      return 0;
     return int64_t{(part.num_panels - 1) / together_ + 1} * row_units_;
   }
 
@@ -321,6 +324,9 @@ Status linear(Context* context, const LinearParams* params) {
   for (const WeightPart& part : weight.parts) {
     if (part.format == WeightFormat::dense) {
       multiply_dense(context, {weight, part, input, params->rows, first_column, output});
+    } else if (part.format == WeightFormat::trellis) {
+      multiply_trellis(context, {part, weight.num_in, input, params->rows, output.data + first_column,
+                                 output.stride, output.accumulate});
     }
     first_column += static_cast<size_t>(part.num_out);
   }

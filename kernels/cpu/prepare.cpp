@@ -54,6 +54,13 @@ const char* fault_of_blocks(const WeightSource& source) {
   return source.row_order == nullptr ? nullptr : "blocks cannot have a row order";
 }
 
+const char* fault_of_trellis(const WeightSource& source) {
+  if (!is_trellis_width(source.trellis.half_bits, source.trellis.codebook))
+    return "the bits of a trellis are not supported";
+  if (source.padded_out % kHadamardOrder != 0) return "the columns of a trellis are not a multiple of 128";
+  return source.row_order == nullptr ? nullptr : "a trellis cannot have a row order";
+}
+
 const char* fault_of_dense(const WeightSource& source) {
   const DenseSource& dense = source.dense;
   if (dense.dtype == DType::f16 || dense.dtype == DType::bf16 || dense.dtype == DType::f32) return nullptr;
@@ -81,6 +88,7 @@ const char* fault_of(const WeightSource& source) {
   if (source.format == WeightFormat::dense) return fault_of_dense(source);
   if (source.format == WeightFormat::coded) return fault_of_coded(source);
   if (source.format == WeightFormat::blocks) return fault_of_blocks(source);
+  if (source.format == WeightFormat::trellis) return fault_of_trellis(source);
   return source.padded_out % 8 == 0 ? fault_of_exl2(source) : "the stored columns do not fit the matrix";
 }
 
@@ -151,6 +159,10 @@ void add_part(Device& device, const WeightSource& stored, const PartLayout& layo
       keep_groups(device, layout, part);
       prepare_block_part(device, source, layout, part);
       break;
+    case WeightFormat::trellis:
+      keep_groups(device, layout, part);
+      prepare_trellis_part(device, source, layout, part);
+      break;
   }
   weight.num_out += source.num_out;
   weight.parts.push_back(std::move(part));
@@ -158,7 +170,8 @@ void add_part(Device& device, const WeightSource& stored, const PartLayout& layo
 
 uint64_t part_bytes(const WeightPart& part) {
   return part.data.bytes() + part.bias.bytes() + part.nibbles.bytes() + part.scale_table.bytes() +
-         part.scales.bytes() + part.coded.zeros.bytes() + part.terms.bytes();
+         part.scales.bytes() + part.coded.zeros.bytes() + part.terms.bytes() +
+         part.trellis.input_scales.bytes() + part.trellis.output_scales.bytes() + part.trellis.runs.bytes();
 }
 
 Status refuse_unsound(const char* doing, const MatrixSource* matrices, int32_t num_matrices) {

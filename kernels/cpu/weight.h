@@ -6,6 +6,9 @@
 // Quantized: blocks of 32 rows, groups of blocks. Groups that do not fill their last block are padded with
 // rows of code 0 whose input index is -1, read as 0. Dense: [K][16] of the stored type; for f8_e4m3 the
 // scales of the columns are stored separately.
+//
+// A panel of a trellis is 128 columns, those of one Hadamard transform (TrellisPanel has its layout). Only
+// panels that an output reads are kept.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +30,22 @@ struct CodedTerms {
   DType scale_dtype = DType::f16;
 };
 
+// What a matrix of EXL3 has beside its tiles.
+struct TrellisTerms {
+  TrellisCodebook codebook = TrellisCodebook::three_inst;
+  int32_t half_bits = 0;
+  AlignedBuffer input_scales;          // f16 [num_in padded to a multiple of 128]
+  AlignedBuffer output_scales;         // f32 [num_panels, 128], with prescale and the factor 1/128
+  AlignedBuffer runs;                  // OutputRun, panel after panel
+  std::vector<int32_t> runs_of_panel;  // [num_panels + 1], first run of each panel
+};
+
 struct WeightPart {
   WeightFormat format = WeightFormat::dense;
   int32_t num_out = 0;
   int32_t num_panels = 0;
   float prescale = 1.0f;  // multiplies the product; EXL2 includes it in its scales
-  AlignedBuffer bias;     // f32 [num_panels, 16], or empty
+  AlignedBuffer bias;     // f32 [num_panels, 16], for a trellis [num_out], or empty
 
   AlignedBuffer data;  // codes or dense values, panel after panel
   size_t panel_bytes = 0;
@@ -50,6 +63,7 @@ struct WeightPart {
   BlockType block_type = BlockType::none;
   AlignedBuffer terms;  // blocks: panel after panel of records (weight_layout.h)
   size_t panel_term_bytes = 0;
+  TrellisTerms trellis;
 
   // f8_e4m3: [num_groups, 16]
   float* panel_scales(int64_t panel) const {
@@ -91,16 +105,13 @@ void prepare_coded_part(Device& device, const WeightSource& source, const PartLa
                         WeightPart& part);
 void prepare_block_part(Device& device, const WeightSource& source, const PartLayout& layout,
                         WeightPart& part);
+void prepare_trellis_part(Device& device, const WeightSource& source, const PartLayout& layout,
+                          WeightPart& part);
 
 // Returns the quad of a block's layout (code_layout.h) that holds quad `quad` of its rows; see quad_of_take.
 constexpr int32_t layout_quad(const BlockForm& form, int32_t quad) {
   constexpr int32_t kSplitSix[] = {0, 1, 2, 6, 3, 4, 5, 7};
   return form.bits == 6 && form.group < kBlockRows ? kSplitSix[quad] : quad;
-}
-
-// Returns the stored column of output n.
-inline int32_t stored_column(const WeightSource& source, int32_t n) {
-  return source.column_order != nullptr ? source.column_order[n] : n;
 }
 
 // Stored columns of a panel, looked up once.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "kernels/cpu/aligned_buffer.h"
 
@@ -116,12 +117,58 @@ PartLayout lay_out_dense(const WeightSource& source) {
   return layout;
 }
 
+// Finds the panels that outputs read, and for each of them the runs of outputs that lie side by side in it.
+TrellisLayout arrange_trellis(const WeightSource& source) {
+  std::vector<std::pair<int32_t, int32_t>> columns;  // stored column and output
+  columns.reserve(static_cast<size_t>(source.num_out));
+  for (int32_t n = 0; n < source.num_out; ++n) columns.emplace_back(stored_column(source, n), n);
+  std::sort(columns.begin(), columns.end());
+  TrellisLayout layout;
+  for (const auto& [column, output] : columns) {
+    const int32_t panel = column / kHadamardOrder, lane = column % kHadamardOrder;
+    const bool begins = layout.stored_panels.empty() || layout.stored_panels.back() != panel;
+    if (begins) {
+      layout.stored_panels.push_back(panel);
+      layout.runs_of_panel.push_back(static_cast<int32_t>(layout.runs.size()));
+    }
+    if (!begins) {
+      OutputRun& last = layout.runs.back();
+      if (last.output + last.count == output && last.lane + last.count == lane) {
+        ++last.count;
+        continue;
+      }
+    }
+    layout.runs.push_back({output, lane, 1});
+  }
+  layout.runs_of_panel.push_back(static_cast<int32_t>(layout.runs.size()));
+  return layout;
+}
+
+PartLayout lay_out_trellis(const WeightSource& source) {
+  PartLayout layout;
+  layout.order_idx = -1;
+  layout.trellis = arrange_trellis(source);
+  const auto panels = layout.trellis.stored_panels.size();
+  const auto inputs = static_cast<size_t>(hadamard_padded(source.num_in));
+  layout.num_panels = static_cast<int32_t>(panels);
+  layout.panel_bytes =
+      product({inputs / kTrellisTile, kHadamardOrder / kTrellisTile,
+               static_cast<size_t>(trellis_tile_words(source.trellis.half_bits)), sizeof(uint16_t)});
+  layout.scale_bytes = product({inputs, sizeof(uint16_t)}) + product({panels, kHadamardOrder, sizeof(float)});
+  layout.run_bytes = product({layout.trellis.runs.size(), sizeof(OutputRun)});
+  if (source.bias != nullptr)
+    layout.bias_bytes = product({static_cast<size_t>(source.num_out), sizeof(float)});
+  return layout;
+}
+
 PartLayout lay_out_part(const WeightSource& source, std::vector<std::vector<int32_t>>& orders) {
   switch (source.format) {
     case WeightFormat::dense:
       return lay_out_dense(source);
     case WeightFormat::blocks:
       return lay_out_blocks(source, orders);
+    case WeightFormat::trellis:
+      return lay_out_trellis(source);
     default:
       return lay_out_quantized(source, orders);
   }
@@ -156,7 +203,8 @@ WeightLayout lay_out_weight(const WeightSource* parts, int32_t num_parts) {
     PartLayout layout = lay_out_part(source, weight.orders);
     const auto panels = static_cast<size_t>(layout.num_panels);
     layout.data_bytes = product({panels, layout.panel_bytes});
-    if (source.bias != nullptr) layout.bias_bytes = product({panels, kPanelColumns, sizeof(float)});
+    if (source.bias != nullptr && source.format != WeightFormat::trellis)
+      layout.bias_bytes = product({panels, kPanelColumns, sizeof(float)});
     weight.parts.push_back(std::move(layout));
   }
   return weight;

@@ -9,6 +9,21 @@
 
 namespace quire::kernels {
 
+// Outputs that lie side by side in a panel of a trellis: `count` outputs from `output` on are columns from
+// `lane` on.
+struct OutputRun {
+  int32_t output = 0;
+  int32_t lane = 0;
+  int32_t count = 0;
+};
+
+// Panels of a trellis that outputs read.
+struct TrellisLayout {
+  std::vector<int32_t> stored_panels;  // index of each panel among the stored ones, ascending
+  std::vector<OutputRun> runs;         // panel after panel
+  std::vector<int32_t> runs_of_panel;  // [panels + 1], first run of each panel
+};
+
 struct PartLayout {
   int32_t num_panels = 0;
   size_t panel_bytes = 0;
@@ -27,12 +42,19 @@ struct PartLayout {
   size_t zero_bytes = 0;
   size_t panel_term_bytes = 0;  // blocks
   size_t term_bytes = 0;
+  TrellisLayout trellis;
+  size_t run_bytes = 0;
 
   uint64_t bytes() const {
     return uint64_t{data_bytes} + bias_bytes + nibble_bytes + scale_table_bytes + scale_bytes + zero_bytes +
-           term_bytes;
+           term_bytes + run_bytes;
   }
 };
+
+// Returns the stored column of output n.
+inline int32_t stored_column(const WeightSource& source, int32_t n) {
+  return source.column_order != nullptr ? source.column_order[n] : n;
+}
 
 struct WeightLayout {
   std::vector<PartLayout> parts;

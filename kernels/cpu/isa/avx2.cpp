@@ -28,7 +28,8 @@
 namespace quire::kernels {
 namespace {
 
-constexpr IsaKernels kKernels = list_kernels("avx2", avx2_block_panels, avx2_block_panels);
+constexpr IsaKernels kKernels =
+    list_kernels("avx2", avx2_block_panels, avx2_block_panels, avx2_trellis_panel);
 
 }  // namespace
 

@@ -29,7 +29,8 @@
 namespace quire::kernels {
 namespace {
 
-constexpr IsaKernels kKernels = list_kernels("avx512", avx512_block_panels, avx512_block_panels_i8);
+constexpr IsaKernels kKernels =
+    list_kernels("avx512", avx512_block_panels, avx512_block_panels_i8, avx512_trellis_panel);
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include "kernels/cpu/state/state_work.h"
 #include "kernels/interface/block_codes.h"
 #include "kernels/interface/op_params.h"
+#include "kernels/interface/trellis.h"
 
 namespace quire::kernels {
 
@@ -120,6 +121,25 @@ struct DensePanels {
   int32_t scale_rows = 0;  // rows that share a scale
 };
 
+// 128 columns of a matrix of EXL3: those of one Hadamard transform.
+struct TrellisPanel {
+  TrellisCodebook codebook = TrellisCodebook::three_inst;
+  int32_t half_bits = 0;
+  int32_t num_in = 0;
+  // Bits of the tiles, in the order in which they are read: for each 128 rows 4 pairs of tiles side by side,
+  // 8 pairs below each other, and for each pair the words of 16 bits of its 16 streams: [half_bits][16].
+  // Streams 0..7 are those of the left tile: stream i has the weights of columns i and i + 8.
+  const uint16_t* words = nullptr;
+  const uint16_t* input_scales = nullptr;  // f16, [num_in padded to a multiple of 128]
+  const float* output_scales = nullptr;    // [128], with the factor 1/128
+};
+
+// Largest number of rows that a trellis panel is multiplied with.
+inline constexpr int32_t kTrellisRows = 32;
+
+using TrellisProduct = void (*)(const TrellisPanel& panel, const float* input, size_t input_stride,
+                                int32_t rows, float* output);
+
 struct NormRow {
   NormKind kind = NormKind::rms;
   const float* weight = nullptr;
@@ -171,6 +191,8 @@ struct IsaKernels {
   QuantKernels i8;    // 8-bit activations
   void (*dense_panels)(const DensePanels& panels, const float* input, size_t input_stride, int32_t rows,
                        const PanelOutput& output);
+  // Computes [rows, 128] outputs of up to kTrellisRows rows.
+  TrellisProduct trellis_panel;
   void (*embed_row)(DType dtype, const void* row, int32_t columns, float scale, float* out);
   void (*norm_row)(const NormRow& norm, const float* input, float* output);
   void (*activate)(const MlpSpec& spec, const float* gate, const float* up, float* output);
@@ -189,13 +211,19 @@ struct IsaKernels {
   int64_t (*dot_rounds)(const int8_t* x, int64_t rounds, int32_t* result);
 };
 
-// block_panels of the instruction sets; they are compiled by themselves, because it takes as long as for all
-// other kernels.
+// block_panels and trellis_panel of the instruction sets; they are compiled by themselves, because it takes
+// as long as for all other kernels.
 void scalar_block_panels(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
+void scalar_trellis_panel(const TrellisPanel& panel, const float* input, size_t input_stride, int32_t rows,
+                          float* output);
 #if defined(__x86_64__)
 void avx2_block_panels(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
 void avx512_block_panels(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
 void avx512_block_panels_i8(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
+void avx2_trellis_panel(const TrellisPanel& panel, const float* input, size_t input_stride, int32_t rows,
+                        float* output);
+void avx512_trellis_panel(const TrellisPanel& panel, const float* input, size_t input_stride, int32_t rows,
+                          float* output);
 #endif
 
 const IsaKernels& scalar_kernels();

@@ -13,13 +13,15 @@ constexpr QuantKernels quant_kernels(BlockProduct block_panels) {
 }
 
 // `blocks` and `blocks_i8` multiply activations of two bytes and of one.
-constexpr IsaKernels list_kernels(const char* name, BlockProduct blocks, BlockProduct blocks_i8) {
+constexpr IsaKernels list_kernels(const char* name, BlockProduct blocks, BlockProduct blocks_i8,
+                                  TrellisProduct trellis) {
   return {
       name,
       kQuantPanels,
       quant_kernels<2>(blocks),
       quant_kernels<1>(blocks_i8),
       dense_panels,
+      trellis,
       embed_row,
       norm_row,
       activate,

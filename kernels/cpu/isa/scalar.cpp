@@ -29,7 +29,8 @@
 namespace quire::kernels {
 namespace {
 
-constexpr IsaKernels kKernels = list_kernels("scalar", scalar_block_panels, scalar_block_panels);
+constexpr IsaKernels kKernels =
+    list_kernels("scalar", scalar_block_panels, scalar_block_panels, scalar_trellis_panel);
 
 }  // namespace
 

@@ -19,6 +19,7 @@ constexpr int kQuantPanels = 1;
 // Bytes in which activations of kBytes are stored: AVX2 multiplies 16-bit integers.
 template <int kBytes>
 constexpr int kStoredBytes = 2;
+constexpr int kUnrolledSteps = 32;
 constexpr int dense_panels_together(int rows) {
   return rows >= 4 ? 1 : rows == 2 ? 2 : 4;
 }
@@ -78,8 +79,11 @@ QUIRE_LANES(maximum, F32, _mm256_max_ps)
 QUIRE_LANES(add, I32, _mm256_add_epi32)
 QUIRE_LANES(sub, I32, _mm256_sub_epi32)
 QUIRE_LANES(mul, I32, _mm256_mullo_epi32)
+QUIRE_LANES(add_modulo, I32, _mm256_add_epi32)
+QUIRE_LANES(mul_modulo, I32, _mm256_mullo_epi32)
 QUIRE_LANES(bit_and, I32, _mm256_and_si256)
 QUIRE_LANES(bit_or, I32, _mm256_or_si256)
+QUIRE_LANES(bit_xor, I32, _mm256_xor_si256)
 QUIRE_LANES(maximum, I32, _mm256_max_epi32)
 #undef QUIRE_LANES
 
@@ -135,6 +139,21 @@ QUIRE_LANE_INLINE I32 shift_left(I32 x) {
   return {_mm256_slli_epi32(x.a, kBits), _mm256_slli_epi32(x.b, kBits)};
 }
 
+QUIRE_LANE_INLINE I32 shift_right_by(I32 x, int bits) {
+  return {_mm256_srli_epi32(x.a, bits), _mm256_srli_epi32(x.b, bits)};
+}
+template <int kBits>
+QUIRE_LANE_INLINE I32 shift_right_signed(I32 x) {
+  return {_mm256_srai_epi32(x.a, kBits), _mm256_srai_epi32(x.b, kBits)};
+}
+QUIRE_LANE_INLINE __m256i sum_bytes(__m256i x) {
+  const __m256i pairs = _mm256_maddubs_epi16(x, _mm256_set1_epi8(1));
+  return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+QUIRE_LANE_INLINE I32 sum_bytes(I32 x) {
+  return {sum_bytes(x.a), sum_bytes(x.b)};
+}
+
 QUIRE_LANE_INLINE F32 load_half(const uint16_t* p) {
   return {_mm256_cvtph_ps(load_128(p)), _mm256_cvtph_ps(load_128(p + 8))};
 }
@@ -167,6 +186,25 @@ QUIRE_LANE_INLINE I32 load_bytes(const uint8_t* p) {
 }
 QUIRE_LANE_INLINE I32 load_signed_bytes(const uint8_t* p) {
   return {_mm256_cvtepi8_epi32(load_64(p)), _mm256_cvtepi8_epi32(load_64(p + 8))};
+}
+QUIRE_LANE_INLINE I32 load_short(const uint16_t* p) {
+  return {_mm256_cvtepu16_epi32(load_128(p)), _mm256_cvtepu16_epi32(load_128(p + 8))};
+}
+QUIRE_LANE_INLINE I32 rotate_eights(I32 x) {
+  const __m256i from = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
+  return {_mm256_permutevar8x32_epi32(x.a, from), _mm256_permutevar8x32_epi32(x.b, from)};
+}
+template <int kDistance>
+QUIRE_LANE_INLINE F32 exchange_lanes(F32 x) {
+  if constexpr (kDistance == 8) return {x.b, x.a};
+  if constexpr (kDistance == 4)
+    return {_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
+  constexpr int kOrder = kDistance == 2 ? 0x4e : 0xb1;
+  return {_mm256_permute_ps(x.a, kOrder), _mm256_permute_ps(x.b, kOrder)};
+}
+QUIRE_LANE_INLINE F32 round_half(F32 x) {
+  constexpr int kRounding = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm256_cvtph_ps(_mm256_cvtps_ph(x.a, kRounding)), _mm256_cvtph_ps(_mm256_cvtps_ph(x.b, kRounding))};
 }
 QUIRE_LANE_INLINE I32 load_nibbles(const uint8_t* p) {
   const __m128i pairs = _mm_cvtepu8_epi16(load_64(p));

@@ -22,6 +22,7 @@ constexpr int kQuantPanels = 2;
 // Bytes in which activations of kBytes are stored.
 template <int kBytes>
 constexpr int kStoredBytes = kBytes;
+constexpr int kUnrolledSteps = 32;
 constexpr int dense_panels_together(int rows) {
   return rows >= 8 ? 1 : rows == 4 ? 2 : 4;
 }
@@ -107,11 +108,20 @@ QUIRE_LANE_INLINE I32 sub(I32 a, I32 b) {
 QUIRE_LANE_INLINE I32 mul(I32 a, I32 b) {
   return {_mm512_mullo_epi32(a.v, b.v)};
 }
+QUIRE_LANE_INLINE I32 add_modulo(I32 a, I32 b) {
+  return {_mm512_add_epi32(a.v, b.v)};
+}
+QUIRE_LANE_INLINE I32 mul_modulo(I32 a, I32 b) {
+  return {_mm512_mullo_epi32(a.v, b.v)};
+}
 QUIRE_LANE_INLINE I32 bit_and(I32 a, I32 b) {
   return {_mm512_and_si512(a.v, b.v)};
 }
 QUIRE_LANE_INLINE I32 bit_or(I32 a, I32 b) {
   return {_mm512_or_si512(a.v, b.v)};
+}
+QUIRE_LANE_INLINE I32 bit_xor(I32 a, I32 b) {
+  return {_mm512_xor_si512(a.v, b.v)};
 }
 QUIRE_LANE_INLINE I32 maximum(I32 a, I32 b) {
   return {_mm512_max_epi32(a.v, b.v)};
@@ -134,6 +144,17 @@ QUIRE_LANE_INLINE I32 dot_quads(I32 sum, I32 codes, I32 x) {
   return {_mm512_dpbusd_epi32(sum.v, codes.v, x.v)};
 }
 
+QUIRE_LANE_INLINE I32 shift_right_by(I32 a, int bits) {
+  return {_mm512_srli_epi32(a.v, static_cast<unsigned>(bits))};
+}
+template <int kBits>
+QUIRE_LANE_INLINE I32 shift_right_signed(I32 a) {
+  return {_mm512_srai_epi32(a.v, kBits)};
+}
+QUIRE_LANE_INLINE I32 sum_bytes(I32 a) {
+  return {_mm512_dpbusd_epi32(_mm512_setzero_si512(), a.v, _mm512_set1_epi8(1))};
+}
+
 QUIRE_LANE_INLINE F32 load_half(const uint16_t* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
@@ -150,6 +171,23 @@ QUIRE_LANE_INLINE F32 load_float8(const uint8_t* p) {
 QUIRE_LANE_INLINE void store_half(uint16_t* p, F32 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                       _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+QUIRE_LANE_INLINE I32 load_short(const uint16_t* p) {
+  return {_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+QUIRE_LANE_INLINE I32 rotate_eights(I32 a) {
+  const __m512i from = _mm512_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6, 15, 8, 9, 10, 11, 12, 13, 14);
+  return {_mm512_permutexvar_epi32(from, a.v)};
+}
+template <int kDistance>
+QUIRE_LANE_INLINE F32 exchange_lanes(F32 a) {
+  if constexpr (kDistance == 8) return {_mm512_shuffle_f32x4(a.v, a.v, 0x4e)};
+  if constexpr (kDistance == 4) return {_mm512_shuffle_f32x4(a.v, a.v, 0xb1)};
+  if constexpr (kDistance == 2) return {_mm512_permute_ps(a.v, 0x4e)};
+  if constexpr (kDistance == 1) return {_mm512_permute_ps(a.v, 0xb1)};
+}
+QUIRE_LANE_INLINE F32 round_half(F32 a) {
+  return {_mm512_cvtph_ps(_mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))};
 }
 QUIRE_LANE_INLINE void store_bytes(uint8_t* p, I32 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));

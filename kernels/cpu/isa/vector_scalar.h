@@ -21,6 +21,8 @@ constexpr int kQuantPanels = 1;
 // Bytes in which activations of kBytes are stored: one byte would not be faster here.
 template <int kBytes>
 constexpr int kStoredBytes = 2;
+// Steps of a loop whose numbers are constants if it is unrolled.
+constexpr int kUnrolledSteps = 1;
 constexpr int dense_panels_together(int) {
   return 1;
 }
@@ -89,8 +91,14 @@ QUIRE_LANES(maximum, F32, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 QUIRE_LANES(add, I32, a.v[i] + b.v[i])
 QUIRE_LANES(sub, I32, a.v[i] - b.v[i])
 QUIRE_LANES(mul, I32, a.v[i] * b.v[i])
+// Modulo 2^32.
+QUIRE_LANES(add_modulo, I32,
+            static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) + static_cast<uint32_t>(b.v[i])))
+QUIRE_LANES(mul_modulo, I32,
+            static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) * static_cast<uint32_t>(b.v[i])))
 QUIRE_LANES(bit_and, I32, a.v[i] & b.v[i])
 QUIRE_LANES(bit_or, I32, a.v[i] | b.v[i])
+QUIRE_LANES(bit_xor, I32, a.v[i] ^ b.v[i])
 QUIRE_LANES(maximum, I32, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 #undef QUIRE_LANES
 
@@ -154,6 +162,24 @@ QUIRE_LANE_INLINE I32 shift_left(I32 a) {
   I32 r;
   QUIRE_EACH_LANE(i) r.v[i] = static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) << kBits);
   return r;
+}
+QUIRE_LANE_INLINE I32 shift_right_by(I32 a, int bits) {
+  QUIRE_EACH_LANE(i) a.v[i] = static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) >> bits);
+  return a;
+}
+// Copies the sign to the upper bits.
+template <int kBits>
+QUIRE_LANE_INLINE I32 shift_right_signed(I32 a) {
+  QUIRE_EACH_LANE(i) a.v[i] >>= kBits;
+  return a;
+}
+// Returns the sum of the four unsigned bytes of each lane.
+QUIRE_LANE_INLINE I32 sum_bytes(I32 a) {
+  QUIRE_EACH_LANE(i) {
+    const auto x = static_cast<uint32_t>(a.v[i]);
+    a.v[i] = static_cast<int32_t>((x & 255U) + ((x >> 8) & 255U) + ((x >> 16) & 255U) + (x >> 24));
+  }
+  return a;
 }
 // Returns the bits of a selected by the mask, and otherwise those of b.
 QUIRE_LANE_INLINE I32 choose(I32 mask, I32 a, I32 b) {
@@ -230,6 +256,30 @@ QUIRE_LANE_INLINE I32 load_signed_bytes(const uint8_t* p) {
   I32 r;
   QUIRE_EACH_LANE(i) r.v[i] = static_cast<int8_t>(p[i]);
   return r;
+}
+// Loads unsigned integers of 16 bits.
+QUIRE_LANE_INLINE I32 load_short(const uint16_t* p) {
+  I32 r;
+  QUIRE_EACH_LANE(i) r.v[i] = p[i];
+  return r;
+}
+// Moves each lane to the next one, and the last of eight to the first of them.
+QUIRE_LANE_INLINE I32 rotate_eights(I32 a) {
+  I32 r;
+  QUIRE_EACH_LANE(i) r.v[i] = a.v[(i & 8) | ((i - 1) & 7)];
+  return r;
+}
+// Swaps each lane with the one at a distance of kDistance: 1, 2, 4 or 8.
+template <int kDistance>
+QUIRE_LANE_INLINE F32 exchange_lanes(F32 a) {
+  F32 r;
+  QUIRE_EACH_LANE(i) r.v[i] = a.v[i ^ kDistance];
+  return r;
+}
+// Rounds to half and back. The values must be 0 or normal halves.
+QUIRE_LANE_INLINE F32 round_half(F32 a) {
+  QUIRE_EACH_LANE(i) a.v[i] = half_bits_to_float(float_to_half_bits(a.v[i]));
+  return a;
 }
 // Loads 8 bytes into 16 lanes, lane 2i from the low half of byte i.
 QUIRE_LANE_INLINE I32 load_nibbles(const uint8_t* p) {

@@ -1,6 +1,6 @@
-# The object files of the instruction sets define their table, or their products with blocks, and no weak symbols. A
-# weak copy of a shared inline function would be compiled with their flags, and the linker might keep that
-# copy.
+# The object files of the instruction sets define their table, or their products with blocks or with a trellis, and no
+# weak symbols. A weak copy of a shared inline function would be compiled with their flags, and the linker might keep
+# that copy.
 execute_process(COMMAND ${NM} --defined-only --demangle ${LIBRARY} OUTPUT_VARIABLE listing
                 RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
@@ -13,12 +13,12 @@ set(products 0)
 foreach(line IN LISTS lines)
   if(line MATCHES "^(.*)\\.o:$")
     set(member "${CMAKE_MATCH_1}")
-  elseif(member MATCHES "^(blocks_)?(avx2|avx512)\\.cpp$" AND line MATCHES " ([TWVuDBR]) (.*)$")
+  elseif(member MATCHES "^(blocks_|trellis_)?(avx2|avx512)\\.cpp$" AND line MATCHES " ([TWVuDBR]) (.*)$")
     set(kind "${CMAKE_MATCH_1}")
     set(symbol "${CMAKE_MATCH_2}")
     if(kind STREQUAL "T" AND symbol MATCHES "^quire::kernels::(avx2|avx512)_kernels\\(\\)$")
       math(EXPR tables "${tables} + 1")
-    elseif(kind STREQUAL "T" AND symbol MATCHES "^quire::kernels::(avx2|avx512)_block_panels(_i8)?\\(.*\\)$")
+    elseif(kind STREQUAL "T" AND symbol MATCHES "^quire::kernels::(avx2|avx512)_(block_panels(_i8)?|trellis_panel)\\(.*\\)$")
       math(EXPR products "${products} + 1")
     elseif(NOT symbol MATCHES "^(DW\\.ref\\.|__asan|__odr_asan|__ubsan|__tsan)")
       message(FATAL_ERROR "${member} exports ${symbol} (${kind})")
