@@ -311,13 +311,13 @@ void add_synthetic_options(CLI::App& app, SyntheticChoice& choice) {
           ->check(CLI::IsMember({"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b"}));
   app.add_option("--format", choice.format, "Format of the random weights")
       ->needs(shape)
-      ->check(CLI::IsMember({"exl2", "gptq", "fp8", "mxfp4", "f16"}))
+      ->check(CLI::IsMember({"exl2", "exl3", "gptq", "fp8", "mxfp4", "f16"}))
       ->capture_default_str();
-  app.add_option("--bits", choice.bits, "Bits per weight of exl2, on average")
+  app.add_option("--bits", choice.bits, "Bits per weight of exl2, on average, or of exl3")
       ->needs(shape)
       ->check(CLI::Range(2.0, 8.0))
       ->capture_default_str();
-  app.add_option("--head-bits", choice.head_bits, "Bits per weight of the head of exl2")
+  app.add_option("--head-bits", choice.head_bits, "Bits per weight of the head of exl2 or exl3")
       ->needs(shape)
       ->check(CLI::IsMember({2, 3, 4, 5, 6, 8}))
       ->capture_default_str();
@@ -330,7 +330,8 @@ void add_synthetic_options(CLI::App& app, SyntheticChoice& choice) {
 std::string synthetic_path(const SyntheticChoice& choice) {
   std::ostringstream path;
   path << "synthetic:" << choice.shape << ",format=" << choice.format;
-  if (choice.format == "exl2") path << ",bits=" << choice.bits << ",head_bits=" << choice.head_bits;
+  if (choice.format == "exl2" || choice.format == "exl3")
+    path << ",bits=" << choice.bits << ",head_bits=" << choice.head_bits;
   if (choice.num_layers != 0) path << ",layers=" << choice.num_layers;
   return path.str();
 }

@@ -93,6 +93,16 @@ QuantizationConfig read_awq(const JsonView& settings) {
   return config;
 }
 
+// Bits and codebook are checked and not used: each matrix has its own.
+QuantizationConfig read_exl3(const JsonView& settings) {
+  require_word(settings, "codebook", "3inst", words("3inst", "mcg", "mul1"));
+  settings.number_or("head_bits", 8.0, 1.0, 16.0);
+  QuantizationConfig config;
+  config.method = Method::exl3;
+  config.bits = settings.number_or("bits", 0.0, 0.0, 16.0);
+  return config;
+}
+
 // Reads a pair [outputs, inputs]; does nothing if the field is absent or null.
 void read_block(const JsonView& settings, std::string_view name, QuantizationScheme& scheme) {
   const auto value = settings.find(name);
@@ -236,6 +246,7 @@ QuantizationConfig read_quantization_config(const ConfigFields& fields) {
     config.bits = settings->number_or("bits", 0.0, 0.0, 64.0);
     return config;
   }
+  if (method == "exl3") return read_exl3(*settings);
   if (method == "fp8") return read_fp8(*settings);
   if (method == "fbgemm_fp8") return of_method(Method::fp8, 8);
   if (method == "modelopt") return read_modelopt(*settings);
@@ -244,8 +255,8 @@ QuantizationConfig read_quantization_config(const ConfigFields& fields) {
   if (method == "compressed-tensors") return read_compressed_tensors(*settings);
   throw Error(
       ErrorCode::unsupported,
-      "{}.quant_method: \"{}\" is not supported, only exl2, gptq, awq, fp8, fbgemm_fp8, modelopt, mxfp4, "
-      "bitnet and compressed-tensors",
+      "{}.quant_method: \"{}\" is not supported, only exl2, exl3, gptq, awq, fp8, fbgemm_fp8, modelopt, "
+      "mxfp4, bitnet and compressed-tensors",
       settings->where(), printable(method, 32));
 }
 

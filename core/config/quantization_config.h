@@ -33,7 +33,7 @@ enum class BitNetScale : uint8_t { none, multiplies, divides };
 // Quantization settings. The tensors determine the format of each matrix; this has the settings that the
 // tensors do not show, and the ones that the loader checks them against.
 struct QuantizationConfig {
-  enum class Method : uint8_t { none, exl2, gptq, fp8, awq, compressed, mxfp4, nvfp4, bitnet };
+  enum class Method : uint8_t { none, exl2, exl3, gptq, fp8, awq, compressed, mxfp4, nvfp4, bitnet };
 
   Method method = Method::none;
   double bits = 0.0;          // target bits per weight of the converter; 0: unspecified

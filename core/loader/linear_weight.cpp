@@ -13,7 +13,8 @@ constexpr bool kStandsFor =
     std::is_same_v<std::variant_alternative_t<static_cast<size_t>(format), decltype(LinearWeight::matrix)>,
                    Matrix>;
 static_assert(kStandsFor<WeightFormat::dense, DenseMatrix> && kStandsFor<WeightFormat::exl2, Exl2Matrix> &&
-              kStandsFor<WeightFormat::coded, CodedMatrix> && kStandsFor<WeightFormat::blocks, BlockMatrix>);
+              kStandsFor<WeightFormat::coded, CodedMatrix> && kStandsFor<WeightFormat::blocks, BlockMatrix> &&
+              kStandsFor<WeightFormat::trellis, TrellisMatrix>);
 
 template <typename T>
 const T* data_or_null(const std::vector<T>& values) {
@@ -63,6 +64,11 @@ void describe_matrix(const BlockMatrix& matrix, WeightSource& source) {
   source.blocks = {matrix.type, matrix.rows.data()};
 }
 
+void describe_matrix(const TrellisMatrix& matrix, WeightSource& source) {
+  source.trellis = {matrix.codebook, matrix.half_bits, static_cast<const uint16_t*>(matrix.tiles.data()),
+                    matrix.input_scales.data(), matrix.output_scales.data()};
+}
+
 const HostTensor& elements_of(const DenseMatrix& matrix) {
   return matrix.weight;
 }
@@ -75,6 +81,9 @@ const HostTensor& elements_of(const CodedMatrix& matrix) {
 
 const HostTensor& elements_of(const BlockMatrix& matrix) {
   return matrix.rows;
+}
+const HostTensor& elements_of(const TrellisMatrix& matrix) {
+  return matrix.tiles;
 }
 
 uint64_t matrix_bytes(const DenseMatrix& matrix) {
@@ -89,6 +98,10 @@ uint64_t matrix_bytes(const CodedMatrix& matrix) {
 
 uint64_t matrix_bytes(const BlockMatrix& matrix) {
   return matrix.rows.size_bytes();
+}
+uint64_t matrix_bytes(const TrellisMatrix& matrix) {
+  return matrix.tiles.size_bytes() +
+         (matrix.input_scales.size() + matrix.output_scales.size()) * sizeof(uint16_t);
 }
 
 }  // namespace

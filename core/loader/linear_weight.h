@@ -53,13 +53,22 @@ struct BlockMatrix {
   kernels::BlockType type = kernels::BlockType::none;
 };
 
+// Tiles between two Hadamard transforms. See kernels::TrellisSource.
+struct TrellisMatrix {
+  HostTensor tiles;  // I16, as stored
+  kernels::TrellisCodebook codebook = kernels::TrellisCodebook::three_inst;
+  int32_t half_bits = 0;
+  std::vector<uint16_t> input_scales;   // f16, for the padded inputs
+  std::vector<uint16_t> output_scales;  // f16 [padded_out]
+};
+
 // Owns everything that its source() points to. Move-only; a move does not change the addresses of its
 // buffers.
 struct LinearWeight {
   int32_t num_in = 0;
   int32_t num_out = 0;
   int32_t padded_out = 0;  // columns as stored
-  std::variant<DenseMatrix, Exl2Matrix, CodedMatrix, BlockMatrix> matrix;
+  std::variant<DenseMatrix, Exl2Matrix, CodedMatrix, BlockMatrix, TrellisMatrix> matrix;
   std::vector<float> bias;            // in stored column order, at least [num_out], or empty
   std::vector<int32_t> row_order;     // stored row k is input feature row_order[k]; empty: the same
   std::vector<int32_t> column_order;  // output j is stored column column_order[j]; empty: the same

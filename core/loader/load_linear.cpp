@@ -111,7 +111,12 @@ bool has_linear(const WeightDirectory& directory, std::string_view key) {
 
 HostTensor load_table(WeightReader& reader, const std::string& name, int32_t rows, int32_t columns,
                       ReadBy by) {
-  const WeightDirectory::Entry& stored = reader.directory().at(name);
+  const WeightDirectory& directory = reader.directory();
+  if (const auto* rings = directory.find(name + "_trellis"); rings != nullptr && !directory.has(name))
+    throw Error(ErrorCode::unsupported,
+                "{}: a table of codes is not supported; add \"{}\" of the model in F16", describe(*rings),
+                printable(name));
+  const WeightDirectory::Entry& stored = directory.at(name);
   if (stored.tensor->type->has_blocks()) return load_block_table(reader, stored, rows, columns, by);
   HostTensor table = reader.read_values(name, {rows, columns}, by);
   const DType dtype = table.dtype();

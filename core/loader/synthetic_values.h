@@ -15,7 +15,7 @@ struct SyntheticRequest {
   std::string key;
   int32_t num_in = 0;
   int32_t num_out = 0;
-  double bits = 4.0;  // EXL2: on average
+  double bits = 4.0;  // EXL2: on average; EXL3: of all weights
 };
 
 // Values of one tensor. They depend only on the seed and the tensor's name, not on tensors generated before.

@@ -10,6 +10,7 @@
 #include "core/loader/block_tensors.h"
 #include "core/loader/dense_tensors.h"
 #include "core/loader/exl2_tensors.h"
+#include "core/loader/exl3_tensors.h"
 #include "core/loader/fp4_tensors.h"
 #include "core/loader/fp8_tensors.h"
 #include "core/loader/gptq_tensors.h"
@@ -22,7 +23,7 @@ bool always(const LayerTensors&) {
   return true;
 }
 
-constexpr std::array<FormatRow, 11> kFormats = {{
+constexpr std::array<FormatRow, 12> kFormats = {{
     {"gguf", {".weight", ".scale"}, has_blocks, load_blocks, describe_dense, nullptr},
     {"exl2",
      {".q_weight", ".q_scale", ".q_scale_max", ".q_groups", ".q_invperm", ".q_perm", ".q_group_map"},
@@ -30,6 +31,12 @@ constexpr std::array<FormatRow, 11> kFormats = {{
      load_exl2,
      describe_exl2,
      synthesize_exl2},
+    {"exl3",
+     {".trellis", ".suh", ".svh", ".su", ".sv", ".mcg", ".mul1"},
+     always,
+     load_exl3,
+     describe_exl3,
+     synthesize_exl3},
     {"gptq",
      {".qweight", ".qzeros", ".scales", ".g_idx"},
      is_gptq,

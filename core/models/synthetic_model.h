@@ -17,8 +17,8 @@ struct SyntheticSpec {
   std::string shape;            // "llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b" or "qwen3-30b-a3b"
   int32_t num_layers = 0;       // 0: the number of layers of the shape
   std::string format = "exl2";  // name of a row in weight_formats.h
-  double bits = 4.0;            // EXL2: average over the layers, mixed from neighbouring widths; 2 to 8
-  int32_t head_bits = 6;        // EXL2: bits of the head
+  double bits = 4.0;  // EXL2: average over the layers, mixed from neighbouring widths; EXL3: of all; 2 to 8
+  int32_t head_bits = 6;  // EXL2, EXL3: bits of the head
   uint64_t seed = 1;
 };
 

@@ -40,6 +40,25 @@ TEST(QuantizationConfig, ReadsExl2) {
   EXPECT_EQ(config.bits, 4.125);
 }
 
+TEST(QuantizationConfig, ReadsExl3) {
+  const QuantizationConfig config = read_quantization({{"quant_method", "exl3"},
+                                                       {"version", "1.6.5"},
+                                                       {"bits", 2.5},
+                                                       {"head_bits", 4},
+                                                       {"calibration", {{"rows", 250}, {"cols", 2048}}},
+                                                       {"out_scales", "auto"},
+                                                       {"codebook", "mul1"}});
+  EXPECT_EQ(config.method, QuantizationConfig::Method::exl3);
+  EXPECT_EQ(config.bits, 2.5);
+  // Files of the first versions have no codebook.
+  EXPECT_EQ(read_quantization({{"quant_method", "exl3"}}).method, QuantizationConfig::Method::exl3);
+  for (const char* codebook : {"3inst", "mcg"})
+    EXPECT_NO_THROW(read_quantization({{"quant_method", "exl3"}, {"codebook", codebook}}));
+  expect_error(ErrorCode::unsupported, {"quantization_config.codebook", "\"mul2\"", "3inst, mcg, mul1"}, [] {
+    read_quantization({{"quant_method", "exl3"}, {"codebook", "mul2"}});
+  });
+}
+
 Json compressed(const Json& weights) {
   return {{"quant_method", "compressed-tensors"},
           {"format", "float-quantized"},
@@ -236,6 +255,9 @@ TEST(QuantizationConfig, RefusesInvalidFields) {
       {{{"quant_method", "compressed-tensors"}, {"config_groups", {1}}}, "config_groups must be"},
       {{{"quant_method", "exl2"}, {"bits", -1}}, "bits must be"},
       {{{"quant_method", "exl2"}, {"bits", "4"}}, "bits must be"},
+      {{{"quant_method", "exl3"}, {"bits", 17}}, "bits must be"},
+      {{{"quant_method", "exl3"}, {"head_bits", 0}}, "head_bits must be"},
+      {{{"quant_method", "exl3"}, {"codebook", 1}}, "codebook must be"},
   };
   for (const auto& [settings, word] : kNonsense) {
     expect_error(ErrorCode::format, {"c.quantization_config", word},

@@ -1,6 +1,6 @@
 // Weights of each format compared bit for bit with those of the reference implementations: compressed-tensors
-// 0.20, AutoAWQ 0.2.9, transformers 5.23 (5.24 for BitNet). The file comes from
-// tests/core/loader/make_golden_formats.py.
+// 0.20, AutoAWQ 0.2.9, transformers 5.23 (5.24 for BitNet), ExLlamaV3 1.6.5. The files come from
+// tests/core/loader/make_golden_formats.py and make_golden_exl3.py.
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include "core/loader/weight_formats.h"
 #include "kernels/interface/half.h"
 #include "tests/support/dequantize_reference.h"
+#include "tests/support/trellis_fixture.h"
 #include "tests/support/weight_source_check.h"
 
 namespace quire {
@@ -125,6 +126,37 @@ TEST_F(GoldenFormats, OfBitNetMatchTransformers) {
     for (size_t n = 0; n < 24; ++n)
       for (size_t k = 0; k < kInputs; ++k)
         ASSERT_EQ(weights[k * 24 + n], wanted[n * kInputs + k]) << k << ", " << n;
+  }
+}
+
+// Blocks of 128 x 128 weights of models that ExLlamaV3 made. Its reconstruction of the tiles is equal to the
+// last bit of f16; transforms and scales it rounds to f16 on the way.
+TEST_F(GoldenFormats, OfExl3MatchExLlamaV3) {
+  for (const char* name : {"exl3_mul1_2_5", "exl3_mul1_4", "exl3_mcg_4", "exl3_3inst_6"}) {
+    SCOPED_TRACE(name);
+    const std::string key = name;
+    EXPECT_EQ(find_format(LayerTensors(directory_, key))->name, "exl3");
+    LinearRequest of = request(key, 128);
+    of.num_in = 128;
+    const LinearWeight weight = load_linear(reader_, of);
+    const kernels::WeightSource source = weight.source();
+    EXPECT_EQ(testing::find_defect(source), "");
+    const std::vector<float> rotated = expected(key + ".rotated");
+    const auto words = static_cast<size_t>(kernels::trellis_tile_words(source.trellis.half_bits));
+    for (size_t tile = 0; tile < 8 * 8; ++tile) {
+      uint16_t codes[256];
+      kernels::read_trellis_tile(source.trellis.tiles + tile * words, source.trellis.half_bits, codes);
+      for (size_t i = 0; i < 256; ++i) {
+        const size_t row = tile / 8 * 16 + i / 16, column = tile % 8 * 16 + i % 16;
+        ASSERT_EQ(kernels::half_to_float(kernels::trellis_value(source.trellis.codebook, codes[i])),
+                  rotated[row * 128 + column])
+            << row << ", " << column;
+      }
+    }
+    EXPECT_EQ(testing::trellis_tiles(source), rotated);  // the formula of the tests too
+    const std::vector<double> matrix = testing::trellis_matrix(source);
+    const std::vector<float> rows = expected(key + ".weight");
+    for (size_t i = 0; i < rows.size(); ++i) ASSERT_NEAR(matrix[i], rows[i], 2e-4) << i;
   }
 }
 

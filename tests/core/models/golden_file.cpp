@@ -50,18 +50,20 @@ TokenIds read_ids(const std::string& path, const std::string& tensor) {
   return ids;
 }
 
-std::vector<GoldenPrompt> read_golden_prompts(const std::string& path, const std::string& under) {
+std::vector<GoldenPrompt> read_golden_prompts(const std::string& path, const std::string& under,
+                                              const std::string& engine) {
   const JsonValue json = parse_json(posix_file_system().read_text(path, 1U << 20), path);
   const JsonView whole(json, path);
   std::vector<GoldenPrompt> prompts;
   for (const auto& [prompt, value] : (under.empty() ? whole : whole.at(under)).members()) {
     if (value.as_object() == nullptr) continue;
     const JsonView view(value, path);
+    if (!view.find("ids")) continue;  // about all prompts
     GoldenPrompt golden;
     golden.prompt = prompt;
     golden.ids = ids_of(view.at("ids"));
-    golden.greedy = ids_of(view.at("greedy"));
-    for (const JsonView& gap : view.at("gap").items()) {
+    golden.greedy = ids_of(view.at(engine + "greedy"));
+    for (const JsonView& gap : view.at(engine + "gap").items()) {
       golden.gap.push_back(static_cast<float>(gap.as_number(0.0, 1e9)));
     }
     prompts.push_back(golden);

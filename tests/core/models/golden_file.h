@@ -20,8 +20,10 @@ struct GoldenPrompt {
   TokenIds greedy;         // 64 ids
   std::vector<float> gap;  // between the first and the second logit before each token
 };
-// Reads the prompts of the JSON object in `path`, or of its member `under`.
-std::vector<GoldenPrompt> read_golden_prompts(const std::string& path, const std::string& under = "");
+// Reads the prompts of the JSON object in `path`, or of its member `under`. The names of the tokens and the
+// gaps begin with `engine`, if a file has those of several.
+std::vector<GoldenPrompt> read_golden_prompts(const std::string& path, const std::string& under = "",
+                                              const std::string& engine = "");
 
 TokenIds read_json_ids(const std::string& path);
 

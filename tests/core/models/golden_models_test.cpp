@@ -1,5 +1,8 @@
-// Trained models compared with the outputs of transformers (fp32) and ExLlamaV2 (fp16 on a GPU): the embedded
-// one, and those of the shared folder if they exist.
+// Trained models compared with the outputs of transformers (fp32), ExLlamaV2 and ExLlamaV3 (fp16 on a GPU):
+// the embedded one, and those of the shared folder if they exist.
+#include <algorithm>
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "tests/core/models/golden_file.h"
@@ -51,6 +54,59 @@ TEST_P(GoldenModel, PromptLogitsAgree) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stories, GoldenModel, ::testing::ValuesIn(golden_cases()));
+
+// Models that ExLlamaV3 made, compared with transformers in fp32 with the same matrices, and with ExLlamaV3's
+// own kernels in fp16.
+class GoldenExl3 : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!exists(directory() + "/config.json")) GTEST_SKIP() << "no " << directory();
+    if (const std::string refusal = refusal_of(directory()); !refusal.empty()) GTEST_SKIP() << refusal;
+  }
+  static std::string directory() { return kModels + GetParam(); }
+  static double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+    EXPECT_EQ(a.size(), b.size());
+    double largest = 0.0;
+    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+      largest = std::max(largest, std::abs(double{a[i]} - double{b[i]}));
+    return largest;
+  }
+};
+
+TEST_P(GoldenExl3, LogitsAgree) {
+  const std::string golden = directory() + "/golden_exl3.safetensors";
+  const auto prompts = read_golden_prompts(directory() + "/golden_exl3.json", "", "exact_");
+  ASSERT_EQ(prompts.size(), 3U);
+  TransformerRunner runner(load_model(directory()), {});
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const std::vector<float> exact = read_floats_or_empty(golden, "exact_logits" + std::to_string(i));
+    if (exact.empty()) continue;  // the small models have the logits of the first prompt only
+    for (const int32_t chunk : {512, 1}) {
+      const std::vector<float> logits = runner.logits(prompts[i].ids, chunk);
+      EXPECT_LE(largest_difference(logits, exact), tolerance(1e-3, 0.02)) << prompts[i].prompt;
+      EXPECT_LE(largest_difference(logits, read_floats(golden, "kernel_logits" + std::to_string(i))), 0.02);
+    }
+  }
+}
+
+TEST_P(GoldenExl3, EachGreedyTokenIsTheArgMaxOfItsPrefix) {
+  TransformerRunner runner(load_model(directory()), {});
+  const int32_t vocab = runner.vocab_size();
+  for (const GoldenPrompt& prompt : read_golden_prompts(directory() + "/golden_exl3.json", "", "exact_")) {
+    TokenIds fed = prompt.ids;
+    fed.insert(fed.end(), prompt.greedy.begin(), prompt.greedy.end() - 1);
+    const std::vector<float> logits = runner.logits(fed, 512);
+    for (size_t i = 0; i < prompt.greedy.size(); ++i) {
+      const float* row = logits.data() + (prompt.ids.size() - 1 + i) * static_cast<size_t>(vocab);
+      EXPECT_LE(row[arg_max(row, vocab)] - row[prompt.greedy[i]], near_tie())
+          << prompt.prompt << ", token " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenExl3,
+                         ::testing::Values("story-15m-exl3-4.0bpw-mcg", "story-3m-exl3-2.5bpw-mul1",
+                                           "story-3m-exl3-4.0bpw-mul1", "story-3m-exl3-6.0bpw-3inst"));
 
 // A trained model in floats, with greedy texts by transformers.
 struct GreedyCase {

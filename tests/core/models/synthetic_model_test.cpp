@@ -61,9 +61,12 @@ TEST_P(SyntheticFormats, OfTheLayoutAloneHaveTheSameSize) {
   EXPECT_EQ(outline.source().exl2.q_weight, nullptr);
   EXPECT_EQ(outline.source().exl2.packed_rows, full.source().exl2.packed_rows);
   EXPECT_EQ(outline.source().coded.codes, nullptr);
+  EXPECT_EQ(outline.source().trellis.tiles, nullptr);
+  EXPECT_EQ(outline.source().trellis.half_bits, full.source().trellis.half_bits);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SyntheticFormats, ::testing::Values("exl2", "gptq", "fp8", "mxfp4", "f16"),
+INSTANTIATE_TEST_SUITE_P(All, SyntheticFormats,
+                         ::testing::Values("exl2", "exl3", "gptq", "fp8", "mxfp4", "f16"),
                          [](const auto& format) { return std::string(format.param); });
 
 TEST(SyntheticSpec, RefusesUnknownNames) {
