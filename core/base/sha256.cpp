@@ -59,26 +59,44 @@ void add_block(State& state, std::string_view block) {
 
 }  // namespace
 
-Sha256 sha256(std::string_view bytes) noexcept {
-  // The fractional parts of the square roots of the first 8 primes.
-  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  size_t pos = 0;
-  for (; pos + kBlockBytes <= bytes.size(); pos += kBlockBytes)
-    add_block(state, bytes.substr(pos, kBlockBytes));
-  const std::string_view rest = bytes.substr(pos);
+// The fractional parts of the square roots of the first 8 primes.
+Sha256Stream::Sha256Stream() noexcept
+    : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19},
+      rest_{} {}
+
+void Sha256Stream::add(std::string_view bytes) noexcept {
+  const size_t num_rest = num_bytes_ % kBlockBytes;
+  num_bytes_ += bytes.size();
+  if (num_rest > 0) {
+    const std::string_view taken = bytes.substr(0, kBlockBytes - num_rest);
+    std::copy(taken.begin(), taken.end(), rest_.begin() + num_rest);
+    if (num_rest + taken.size() < kBlockBytes) return;
+    add_block(state_, std::string_view(rest_.data(), kBlockBytes));
+    bytes.remove_prefix(taken.size());
+  }
+  for (; bytes.size() >= kBlockBytes; bytes.remove_prefix(kBlockBytes))
+    add_block(state_, bytes.substr(0, kBlockBytes));
+  std::copy(bytes.begin(), bytes.end(), rest_.begin());
+}
+
+Sha256 Sha256Stream::finish() noexcept {
+  const size_t num_rest = num_bytes_ % kBlockBytes;
+  const uint64_t num_bits = num_bytes_ * 8;
   std::array<char, 2 * kBlockBytes> tail{};
-  std::copy(rest.begin(), rest.end(), tail.begin());
-  tail[rest.size()] = '\x80';
-  const size_t tail_bytes = rest.size() < kBlockBytes - 8 ? kBlockBytes : 2 * kBlockBytes;
-  const uint64_t num_bits = uint64_t{bytes.size()} * 8;
+  tail[0] = '\x80';
+  const size_t tail_bytes = (num_rest < kBlockBytes - 8 ? kBlockBytes : 2 * kBlockBytes) - num_rest;
   for (size_t i = 0; i < 8; ++i) tail[tail_bytes - 1 - i] = static_cast<char>(num_bits >> (8 * i));
-  for (size_t at = 0; at < tail_bytes; at += kBlockBytes)
-    add_block(state, std::string_view(tail.data() + at, kBlockBytes));
+  add(std::string_view(tail.data(), tail_bytes));
   Sha256 digest{};
   for (size_t i = 0; i < digest.size(); ++i)
-    digest[i] = static_cast<uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
+    digest[i] = static_cast<uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));
   return digest;
+}
+
+Sha256 sha256(std::string_view bytes) noexcept {
+  Sha256Stream stream;
+  stream.add(bytes);
+  return stream.finish();
 }
 
 std::string sha256_hex(std::string_view bytes) {

@@ -12,6 +12,20 @@ using Sha256 = std::array<uint8_t, 32>;
 
 Sha256 sha256(std::string_view bytes) noexcept;
 
+// Digest of bytes that come in pieces.
+class Sha256Stream {
+ public:
+  Sha256Stream() noexcept;
+  void add(std::string_view bytes) noexcept;
+  // Returns the digest. Nothing may be added afterwards.
+  Sha256 finish() noexcept;
+
+ private:
+  std::array<uint32_t, 8> state_;
+  std::array<char, 64> rest_;  // the beginning of a block
+  uint64_t num_bytes_ = 0;
+};
+
 // Returns 64 hexadecimal digits.
 std::string sha256_hex(std::string_view bytes);
 
