@@ -32,7 +32,8 @@ ALLOWED = {
     "core/layers": LAYERS,
     "core/models": MODELS,
     "capi/include": set(),
-    "capi/cli": {"capi/include"},
+    "capi/hub": BASE,
+    "capi/cli": {"capi/include", "capi/hub"},
 }
 
 # Folders of core/engine ("" is core/engine itself), and those of them that each may include. All of them may include
@@ -120,6 +121,7 @@ SELF_TESTS = [
       "core/engine/loop/b.h": '#include "core/engine/jobs/c.h"\n',
       "core/engine/jobs/c.h": '#include "core/engine/events/a.h"\n'}, 2),
     ("the C API sees a folder of the engine", {"capi/src/a.cpp": '#include "core/engine/requests/b.h"\n'}, 0),
+    ("the client of hubs sees the interface", {"capi/hub/a.h": "#include <quire/error.h>\n"}, 1),
     ("the command sees core", {"capi/cli/main.cpp": '#include "core/base/json.h"\n'}, 1),
 ]
 

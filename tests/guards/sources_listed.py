@@ -7,7 +7,7 @@ import re
 
 import guard
 
-FOLDERS = ("core/", "kernels/", "capi/src/", "capi/cli/", "tests/")
+FOLDERS = ("core/", "kernels/", "capi/src/", "capi/cli/", "capi/hub/", "tests/")
 SUFFIXES = (".c", ".cpp", ".cu", ".py", ".go", ".java", ".cs")
 
 
