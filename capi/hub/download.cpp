@@ -281,6 +281,7 @@ void Download::complete_file(HubClient& client, File& file) {
   if (actual != expected && content.is_continued()) {
     // What an earlier download has left may be damaged, for example by a loss of power.
     content.begin_again();
+    content.reserve();
     done_bytes_ -= content.file().size;
     fetch_whole(client, file);
     actual = content.digest(stop_);

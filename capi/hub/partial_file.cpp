@@ -95,7 +95,6 @@ void PartialFile::begin_again() {
   std::fill(has_piece_.begin(), has_piece_.end(), false);
   is_continued_ = false;
   data_.resize(0);
-  data_.resize(file_.size);
   journal_.resize(0);
   journal_.append(header());
 }

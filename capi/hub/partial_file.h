@@ -33,7 +33,11 @@ class PartialFile {
   // True if some pieces are of an earlier download.
   bool is_continued() const { return is_continued_; }
 
-  void reserve() const { data_.reserve(file_.size); }
+  // Gives the file its size on the disk. Call it before the first write.
+  void reserve() const {
+    data_.resize(file_.size);
+    data_.reserve(file_.size);
+  }
   void write(int64_t offset, std::string_view bytes) const { data_.write_at(offset, bytes); }
   // Records that a piece is complete; any thread may call it.
   void complete(int64_t piece);

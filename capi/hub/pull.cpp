@@ -178,8 +178,11 @@ class Pull {
 PulledModel pull_model(const HubSettings& settings, const ModelName& name, const PullOptions& options,
                        const PullObserver& observer, const std::atomic<bool>& stop) {
   if (settings.offline) {
-    // The environment forbids requests, so only what is there counts.
-    return {.model = find_cached_model(settings.cache, name)};
+    try {
+      return {.model = find_cached_model(settings.cache, name)};
+    } catch (const HubError& error) {
+      throw HubError(error.problem(), std::string("HF_HUB_OFFLINE forbids requests, and ") + error.what());
+    }
   }
   allow_many_files();
   return Pull(settings, name, options, observer, stop).run();

@@ -19,18 +19,21 @@ class PartialFileTest : public testing::Test {
     file_ = {"w.safetensors", static_cast<int64_t>(content_.size()), sha256_hex(content_), ""};
   }
   std::unique_ptr<PartialFile> open() {
-    return std::make_unique<PartialFile>(file_, folder_.path() + "/blob");
+    auto file = std::make_unique<PartialFile>(file_, folder_.path() + "/blob");
+    file->reserve();
+    return file;
   }
-  void bring(PartialFile& file, int64_t piece) {
-    file.write(piece * kPieceBytes,
-               std::string_view(content_).substr(static_cast<size_t>(piece * kPieceBytes),
-                                                 static_cast<size_t>(file.piece_bytes(piece))));
-    file.complete(piece);
-  }
+  return std::make_unique<PartialFile>(file_, folder_.path() + "/blob");
+} void bring(PartialFile& file, int64_t piece) {
+  file.write(piece * kPieceBytes,
+             std::string_view(content_).substr(static_cast<size_t>(piece * kPieceBytes),
+                                               static_cast<size_t>(file.piece_bytes(piece))));
+  file.complete(piece);
+}
 
-  HubFolder folder_;
-  std::string content_;
-  RepositoryFile file_;
+HubFolder folder_;
+std::string content_;
+RepositoryFile file_;
 };
 
 TEST_F(PartialFileTest, AFileOfPiecesHasTheListedDigest) {
