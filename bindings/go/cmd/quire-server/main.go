@@ -25,12 +25,13 @@ const (
 )
 
 const usage = `usage: quire-server --config FILE [--listen HOST:PORT]
-       quire-server --model NAME=DIR [--model NAME=DIR]... [--listen HOST:PORT]
+       quire-server --model NAME=PATH [--model NAME=PATH]... [--listen HOST:PORT]
 
 Serves the HTTP interfaces of OpenAI and Anthropic with models on this machine.
 
   --config FILE       configuration in JSON; SIGHUP reloads it
-  --model NAME=DIR    serves the model directory DIR as NAME, loaded at start; may be repeated
+  --model NAME=PATH   serves a model as NAME, loaded at start: a directory, a GGUF file, or ORG/NAME of one
+                      that quire pull has brought; may be repeated
   --listen HOST:PORT  overrides the configuration; default 127.0.0.1:8080; port 0 takes a free port
   --check             checks the configuration, its files, and whether its models fit; prints errors, and ends
   --version           prints the version of the library
@@ -131,7 +132,7 @@ func parse(args []string, out io.Writer) (parsed *arguments, done bool, err erro
 func (a *arguments) addModel(text string) error {
 	name, path, found := strings.Cut(text, "=")
 	if !found || name == "" || path == "" {
-		return fmt.Errorf("must be NAME=DIR")
+		return fmt.Errorf("must be NAME=PATH")
 	}
 	if _, twice := a.models[name]; twice {
 		return fmt.Errorf("the model %q is given twice", name)

@@ -7,6 +7,7 @@ import (
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
+	"quire.dev/quire/server/internal/hubcache"
 )
 
 // Check returns what would fail once a checked configuration is used: missing files, templates and dialects that are
@@ -39,7 +40,12 @@ func checkModel(runtime *quire.Runtime, name string, model server.ModelConfig, b
 			problems = append(problems, fmt.Errorf("%s: %w", field, err))
 		}
 	}
-	if _, err := os.Stat(model.Path); err != nil {
+	path, err := hubcache.Resolve(model.Path)
+	if err == nil {
+		model.Path = path
+		_, err = os.Stat(path)
+	}
+	if err != nil {
 		add(".path", err)
 	} else if _, err := cacheOptions(name, model); err != nil {
 		add("", err)

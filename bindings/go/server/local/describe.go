@@ -14,6 +14,7 @@ import (
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
+	"quire.dev/quire/server/internal/hubcache"
 )
 
 // Describe returns the description of a model without loading its weights. The files are read once; what changes
@@ -66,7 +67,11 @@ func onAccelerator(devices []string) bool {
 // read describes the files of a model.
 func (e *Engine) read(config server.ModelConfig) (server.Description, error) {
 	var out server.Description
-	loaded, err := e.runtime.LoadModelContext(e.ctx, config.Path, quire.ModelOptions{Scope: quire.ScopeMetadata})
+	path, err := hubcache.Resolve(config.Path)
+	if err != nil {
+		return out, err
+	}
+	loaded, err := e.runtime.LoadModelContext(e.ctx, path, quire.ModelOptions{Scope: quire.ScopeMetadata})
 	if err != nil {
 		return out, err
 	}

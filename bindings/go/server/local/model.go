@@ -12,6 +12,7 @@ import (
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
+	"quire.dev/quire/server/internal/hubcache"
 )
 
 // model is a resident model. Safe for concurrent use.
@@ -46,6 +47,9 @@ func load(ctx context.Context, e *Engine, name string, config server.ModelConfig
 		return nil, err
 	}
 	options := quire.ModelOptions{Device: strings.Join(config.Devices, ","), PlannedCache: &cacheOptions}
+	if config.Path, err = hubcache.Resolve(config.Path); err != nil {
+		return nil, err
+	}
 	m := &model{engine: e, name: name, used: time.Now()}
 	if m.model, err = e.runtime.LoadModelContext(ctx, config.Path, options); err != nil {
 		return nil, err

@@ -211,7 +211,7 @@ func TestTheCommandLineReportsMistakes(t *testing.T) {
 	}
 	for expected, args := range map[string][]string{
 		"give a configuration": {},
-		"NAME=DIR":             {"--model", "story"},
+		"NAME=PATH":            {"--model", "story"},
 		"exclude each other":   {"--model", "a=b", "--config", file},
 		"limitz":               {"--config", file, "--check"},
 		"no such file":         {"--config", "/nowhere"},
