@@ -17,5 +17,7 @@ Command add_inspect(CLI::App& root);
 Command add_plan(CLI::App& root);
 Command add_diagnose(CLI::App& root);
 Command add_bench(CLI::App& root);
+Command add_pull(CLI::App& root);
+Command add_models(CLI::App& root);
 
 }  // namespace quire::cli

@@ -8,12 +8,17 @@
 #include "capi/cli/commands.h"
 #include "capi/cli/failure.h"
 #include "capi/cli/terminal.h"
+#include "capi/hub/error.h"
 
 namespace quire::cli {
 namespace {
 
 constexpr const char* kFooter = R"(Environment:
-  QUIRE_MODEL  model directory or GGUF file if --model is not given
+  QUIRE_MODEL   model if --model is not given
+  HF_HOME       folder of models from a hub (default: ~/.cache/huggingface); they are in its folder hub
+  HF_ENDPOINT   address of the hub (default: https://huggingface.co)
+  HF_TOKEN      token of the hub, for private and gated models
+  HF_HUB_OFFLINE  1 forbids requests to the hub
 
 Exit codes:
   0    done
@@ -45,6 +50,20 @@ int fail_in_library(const Error& error, const Interrupt& interrupt) {
   return fail(error.code() == QUIRE_ERROR_INVALID_ARGUMENT ? kExitUsage : kExitFailed, error.what());
 }
 
+int fail_at_hub(const hub::HubError& error, const Interrupt& interrupt) {
+  switch (error.problem()) {
+    case hub::Problem::usage:
+      return fail(kExitUsage, error.what());
+    case hub::Problem::absent:
+      return fail(kExitNoModel, error.what());
+    case hub::Problem::interrupted:
+      return fail(interrupt.exit_code(), error.what());
+    case hub::Problem::failed:
+      break;
+  }
+  return fail(kExitFailed, error.what());
+}
+
 int run(const Command& command) {
   Interrupt interrupt;
   try {
@@ -53,6 +72,8 @@ int run(const Command& command) {
     return fail(failure.exit_code(), failure.what());
   } catch (const Error& error) {
     return fail_in_library(error, interrupt);
+  } catch (const hub::HubError& error) {
+    return fail_at_hub(error, interrupt);
   } catch (const std::bad_alloc&) {
     return fail(kExitFailed, "out of memory");
   } catch (const std::exception& error) {
@@ -80,7 +101,8 @@ int parse_and_run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("quire ") + quire_version_string());
   const Command commands[] = {add_generate(app),   add_chat(app),      add_score(app),    add_tokenize(app),
                               add_detokenize(app), add_constrain(app), add_parse(app),    add_render(app),
-                              add_inspect(app),    add_plan(app),      add_diagnose(app), add_bench(app)};
+                              add_inspect(app),    add_plan(app),      add_diagnose(app), add_bench(app),
+                              add_pull(app),       add_models(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

@@ -24,7 +24,7 @@ struct ParseOptions {
 
 std::string dialect_of(const ParseOptions& options, Interrupt& interrupt) {
   if (options.dialect != "auto") return options.dialect;
-  const std::string& path = options.model.path;
+  const std::string path = find_model(options.model.path);
   const ChatTemplate chat(call(quire_chat_template_open, path));
   std::string name = text_of(quire_response_detect, chat.get(), static_cast<quire_model*>(nullptr));
   if (name != "plain") return name;

@@ -23,7 +23,7 @@ struct RenderOptions {
 
 ChatTemplate open_template(const RenderOptions& options, const Interrupt& interrupt) {
   if (options.template_path.empty()) {
-    return ChatTemplate(call(quire_chat_template_open, options.model.path));
+    return ChatTemplate(call(quire_chat_template_open, find_model(options.model.path)));
   }
   const std::string source = read_input(options.template_path, interrupt);
   return ChatTemplate(call(quire_chat_template_create, source));

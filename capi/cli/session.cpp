@@ -7,6 +7,9 @@
 
 #include "capi/cli/failure.h"
 #include "capi/cli/terminal.h"
+#include "capi/hub/cache.h"
+#include "capi/hub/error.h"
+#include "capi/hub/settings.h"
 
 namespace quire::cli {
 namespace {
@@ -75,7 +78,8 @@ int32_t kv_format_of(const std::string& name) {
 
 void add_model_options(CLI::App& app, ModelChoice& choice) {
   app.add_option("-m,--model", choice.path,
-                 "Model directory or GGUF file (default: $QUIRE_MODEL, otherwise the embedded model)")
+                 "Model directory, GGUF file, or name of a model that quire pull has brought (default: "
+                 "$QUIRE_MODEL, otherwise the embedded model)")
       ->type_name("PATH");
   app.add_flag("--json", choice.json, "Print one JSON object on standard output");
 }
@@ -121,10 +125,20 @@ CLI::Validator in_range(int64_t min, int64_t max) {
   return {check, "", "range"};
 }
 
+std::string find_model(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) || !hub::looks_like_model_name(path)) return path;
+  try {
+    return hub::find_cached_model(hub::cache_from_environment(), hub::parse_model_name(path)).path;
+  } catch (const hub::HubError& error) {
+    throw Failure(kExitNoModel, path + ": no such file or directory; as a model of a hub: " + error.what());
+  }
+}
+
 std::string resolve_model_path(const ModelChoice& choice) {
-  if (!choice.path.empty()) return choice.path;
+  if (!choice.path.empty()) return find_model(choice.path);
   const char* from_environment = std::getenv("QUIRE_MODEL");
-  if (from_environment != nullptr && *from_environment != '\0') return from_environment;
+  if (from_environment != nullptr && *from_environment != '\0') return find_model(from_environment);
   const std::filesystem::path embedded = embedded_model_path();
   std::error_code ignored;
   if (std::filesystem::exists(embedded, ignored)) return embedded.string();

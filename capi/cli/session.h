@@ -48,8 +48,12 @@ inline constexpr int64_t kMaxTokens = int64_t{1} << 31;
 // Returns a range check that adds no text to the help, unlike CLI11's own.
 CLI::Validator in_range(int64_t min, int64_t max);
 
-// Returns the given path, otherwise $QUIRE_MODEL, otherwise the embedded model. Throws Failure if there is
-// none.
+// Returns the path of a model: the given one, or if it does not exist and is a name of a hub, that of the
+// model in the cache. Throws Failure with kExitNoModel if it is a name and the cache lacks the model.
+std::string find_model(const std::string& path);
+
+// Returns find_model of the given path, otherwise of $QUIRE_MODEL, otherwise the embedded model. Throws
+// Failure if there is none.
 std::string resolve_model_path(const ModelChoice& choice);
 
 Runtime open_runtime(const ModelChoice& choice);

@@ -86,4 +86,8 @@ foreach(component IN LISTS QUIRE_COMPONENTS)
   endif()
 endforeach()
 
+# The command opens libcurl for downloads (docs/adr/0070).
+set(CPACK_DEBIAN_DEB_CLI_PACKAGE_RECOMMENDS "libcurl4, ca-certificates")
+set(CPACK_RPM_RPM_CLI_PACKAGE_SUGGESTS "libcurl, ca-certificates")
+
 include(CPack)

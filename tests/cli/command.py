@@ -38,7 +38,8 @@ def run(*args, stdin="", **changes):
 
 
 def start(*args, **streams):
-    return subprocess.Popen(command_line(args), env=environment(), **streams)
+    streams.setdefault("env", environment())
+    return subprocess.Popen(command_line(args), **streams)
 
 
 @contextlib.contextmanager

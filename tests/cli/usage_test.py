@@ -3,7 +3,7 @@ import re
 
 import command
 
-COMMANDS = ("generate", "score", "tokenize", "detokenize", "inspect", "diagnose", "bench")
+COMMANDS = ("generate", "score", "tokenize", "detokenize", "inspect", "diagnose", "bench", "pull", "models")
 
 
 class Usage(command.CommandTest):

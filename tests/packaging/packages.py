@@ -486,7 +486,7 @@ def deb(options):
     """Checks the names, files and dependencies of the packages."""
     packages = {}
     for path in options.dist.glob("*.deb"):
-        fields = run("dpkg-deb", "-f", path, "Package", "Depends", "Version", "Architecture")
+        fields = run("dpkg-deb", "-f", path, "Package", "Depends", "Recommends", "Version", "Architecture")
         packages[fields.split("Package: ")[1].split()[0]] = fields
     server = {"quire-server"} if has_server(options) else set()
     cuda = {"libquire0.1-cuda"} if has_cuda(options) else set()
@@ -494,6 +494,8 @@ def deb(options):
     require("libc6 (>=" in packages["libquire0.1"], f"libquire0.1 depends on no libc6:\n{packages['libquire0.1']}")
     for name in {"quire"} | server:
         require("libquire0.1 (>=" in packages[name], f"{name} depends on no libquire0.1:\n{packages[name]}")
+    require("libcurl4" in packages["quire"].partition("Recommends: ")[2], f"quire recommends no libcurl4:\n{packages['quire']}")
+    require("libcurl" not in packages["libquire0.1"], f"the library needs libcurl:\n{packages['libquire0.1']}")
     if server:
         image = (ROOT / "packaging/server/docker/Dockerfile").read_text(encoding="utf-8")
         copied = next(line for line in image.splitlines() if line.startswith("COPY ")).split()[1:-1]
