@@ -38,7 +38,9 @@ class PullTest(command.CommandTest):
 
     def environment(self, **changes):
         clean = {name: "" for name in os.environ if name.startswith(("HF_", "HUGGING", "TRANSFORMERS_"))}
-        return {**clean, "HF_ENDPOINT": self.hub.endpoint, "HF_HOME": str(self.home), "NO_PROXY": "*", **changes}
+        # A busy machine may let a connection wait for long.
+        return {**clean, "HF_ENDPOINT": self.hub.endpoint, "HF_HOME": str(self.home), "NO_PROXY": "*",
+                "HF_HUB_DOWNLOAD_TIMEOUT": "300", **changes}
 
     def pull(self, *args, **changes):
         return command.run("pull", *args, **self.environment(**changes))
