@@ -130,7 +130,7 @@ void Download::plan() {
     done_bytes_ += file->content->bytes_here();
     for (int64_t number = 0; number < file->content->num_pieces(); ++number) {
       if (file->content->has_piece(number)) continue;
-      pieces_.push_back({file.get(), number});
+      work_.pieces.push_back({file.get(), number});
       ++file->num_missing;
     }
   }
@@ -142,12 +142,13 @@ void Download::run(const ShowProgress& show_progress, const ShowFile& show_file)
   HubClient client(settings_, stop_);  // opens libcurl before threads begin
   for (const auto& file : files_) file->url = client.address_of(name_, commit_, file->content->file().path);
   std::vector<std::thread> threads;
-  const size_t wanted = std::clamp<size_t>(pieces_.size(), 1, static_cast<size_t>(settings_.num_connections));
-  num_working_ = static_cast<int>(wanted);
+  const size_t wanted =
+      std::clamp<size_t>(work_.pieces.size(), 1, static_cast<size_t>(settings_.num_connections));
+  work_.num_threads = static_cast<int>(wanted);
   for (size_t i = 0; i < wanted; ++i) threads.emplace_back([this] { work(); });
   wait_for_workers(show_progress);
   for (std::thread& thread : threads) thread.join();
-  if (failure_) std::rethrow_exception(failure_);
+  if (work_.failure) std::rethrow_exception(work_.failure);
   // Files of which every piece was there already, and empty ones.
   for (const auto& file : files_) {
     if (file->content->bytes_here() == file->content->file().size &&
@@ -160,7 +161,7 @@ void Download::wait_for_workers(const ShowProgress& show_progress) {
   for (;;) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (num_working_ == 0) return;
+      if (work_.num_threads == 0) return;
     }
     if (caller_stop_.load()) stop_ = true;
     const int64_t done = done_bytes_.load();
@@ -171,14 +172,14 @@ void Download::wait_for_workers(const ShowProgress& show_progress) {
 
 void Download::record_failure() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!failure_) failure_ = std::current_exception();
+  if (!work_.failure) work_.failure = std::current_exception();
   stop_ = true;
 }
 
 bool Download::next(Piece& piece) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (next_piece_ == pieces_.size() || stop_.load()) return false;
-  piece = pieces_[next_piece_++];
+  if (work_.next_piece == work_.pieces.size() || stop_.load()) return false;
+  piece = work_.pieces[work_.next_piece++];
   ++piece.file->num_active;
   return true;
 }
@@ -196,7 +197,7 @@ void Download::work() {
     record_failure();
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  --num_working_;
+  --work_.num_threads;
 }
 
 // Requests the bytes from the address that answered before, and from the hub's own if that one no longer

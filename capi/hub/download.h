@@ -16,7 +16,6 @@
 
 namespace quire::hub {
 
-// Wide type: a download has its inputs, and the state that its threads share.
 // One download, whose connections share a list of pieces.
 class Download {
  public:
@@ -44,6 +43,13 @@ class Download {
     File* file = nullptr;
     int64_t number = 0;
   };
+  // State that the threads share.
+  struct Work {
+    std::vector<Piece> pieces;
+    size_t next_piece = 0;
+    int num_threads = 0;  // that are not at their end
+    std::exception_ptr failure;
+  };
   class PieceSink;
 
   void plan();
@@ -70,11 +76,8 @@ class Download {
 
   std::atomic<int64_t> done_bytes_{0};
   int64_t total_bytes_ = 0;
-  std::mutex mutex_;  // protects what follows, and direct_url of the files
-  std::vector<Piece> pieces_;
-  size_t next_piece_ = 0;
-  int num_working_ = 0;
-  std::exception_ptr failure_;
+  std::mutex mutex_;  // protects work_, and direct_url of the files
+  Work work_;
 };
 
 }  // namespace quire::hub
