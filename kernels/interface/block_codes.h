@@ -7,9 +7,11 @@
 // float holds exactly.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/interface/block_types.h"
+#include "kernels/interface/host_and_device.h"
 
 namespace quire::kernels {
 
@@ -24,11 +26,11 @@ enum class BlockTerms : uint8_t {
   e8m0,         // E8M0 scale for each 32 weights
 };
 
-constexpr bool has_min(BlockTerms terms) {
+QUIRE_HOST_AND_DEVICE constexpr bool has_min(BlockTerms terms) {
   return terms == BlockTerms::half_min || terms == BlockTerms::bytes_min || terms == BlockTerms::nibbles_min;
 }
 // True if 256 weights share a scale, of which groups have factors.
-constexpr bool has_factors(BlockTerms terms) {
+QUIRE_HOST_AND_DEVICE constexpr bool has_factors(BlockTerms terms) {
   return terms == BlockTerms::bytes || terms == BlockTerms::bytes_min || terms == BlockTerms::nibbles_min;
 }
 
@@ -54,6 +56,13 @@ struct BlockCodes {
   uint8_t group_scales[kMaxBlockWeights / 16];
   uint8_t group_mins[kMaxBlockWeights / 16];  // bytes_min
 };
+
+// Grid of an IQ type: block_grids.h. Types without one have no indices.
+struct BlockGrid {
+  const uint16_t* indices = nullptr;
+  size_t count = 0;
+};
+BlockGrid block_grid(BlockType type);
 
 // Reads a block. Every bit pattern is a valid block.
 void read_block(BlockType type, const uint8_t* block, BlockCodes& out);

@@ -16,13 +16,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/plan/gemm_shape.h"
-
-// Kernels also call the functions that compute places.
-#if defined(__CUDACC__)
-#define QUIRE_HOST_AND_DEVICE __host__ __device__
-#else
-#define QUIRE_HOST_AND_DEVICE
-#endif
+#include "kernels/interface/host_and_device.h"
 
 namespace quire::kernels {
 
