@@ -19,6 +19,7 @@
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/cuda/sample/sample.h"
 #include "kernels/cuda/step/context.h"
+#include "kernels/cuda/weights/block_repack.h"
 
 namespace quire::kernels {
 namespace {
@@ -280,13 +281,13 @@ cudaError_t setup_kernels(Device& device) {
   const int limit = static_cast<int>(device.shared_per_block);
   for (const auto step :
        {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_gptq8, setup_gemm_fp8, setup_gemm_mxfp4,
-        setup_gemm_dense, setup_expert_gemm_exl2, setup_expert_gemm_gptq, setup_expert_gemm_gptq8,
-        setup_expert_gemm_fp8, setup_expert_gemm_mxfp4, setup_expert_gemm_dense, setup_append_rows,
-        setup_attention_single, setup_pointwise, setup_choose})
+        setup_gemm_blocks, setup_gemm_dense, setup_expert_gemm_exl2, setup_expert_gemm_gptq,
+        setup_expert_gemm_gptq8, setup_expert_gemm_fp8, setup_expert_gemm_mxfp4, setup_expert_gemm_blocks,
+        setup_expert_gemm_dense, setup_append_rows, setup_attention_single, setup_pointwise, setup_choose})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
-  for (const auto step :
-       {setup_attention_decode, setup_attention_prefill, setup_attention_shared, setup_attention_any,
-        setup_select_keys, setup_append, setup_float8_rows, setup_rows, setup_experts, setup_sample})
+  for (const auto step : {setup_attention_decode, setup_attention_prefill, setup_attention_shared,
+                          setup_attention_any, setup_select_keys, setup_append, setup_blocks,
+                          setup_float8_rows, setup_rows, setup_experts, setup_sample})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

@@ -165,6 +165,8 @@ struct Weight {
   // For an embedding table only.
   const void* table = nullptr;
   DType table_dtype = DType::f16;
+  BlockType table_blocks = BlockType::none;  // otherwise rows are blocks of this type
+  const uint16_t* table_grid = nullptr;      // of an IQ type
 
   std::shared_ptr<WeightMemory> memory;
   uint64_t bytes = 0;

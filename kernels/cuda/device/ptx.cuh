@@ -366,4 +366,12 @@ __device__ __forceinline__ uint32_t and_or(uint32_t a, uint32_t mask, uint32_t c
   return r;
 }
 
+// Returns four of the eight bytes of `low` and `high`, numbered from 0 to 7 by the four low nibbles of
+// `selector`, whose bits 3 are 0.
+__device__ __forceinline__ uint32_t permute_bytes(uint32_t low, uint32_t high, uint32_t selector) {
+  uint32_t r;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(low), "r"(high), "r"(selector));
+  return r;
+}
+
 }  // namespace quire::kernels

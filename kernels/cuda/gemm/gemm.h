@@ -63,6 +63,7 @@ cudaError_t launch_gemm_gptq(const GemmArguments&, cudaStream_t, bool dependent_
 cudaError_t launch_gemm_gptq8(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_fp8(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_mxfp4(const GemmArguments&, cudaStream_t, bool dependent_launch);
+cudaError_t launch_gemm_blocks(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_dense(const GemmArguments&, cudaStream_t, bool dependent_launch);
 
 // `tiles` is the number of token tiles. Experts whose matrix is of another kind are skipped.
@@ -71,6 +72,7 @@ cudaError_t launch_expert_gemm_gptq(const ExpertArguments&, int32_t tiles, cudaS
 cudaError_t launch_expert_gemm_gptq8(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_fp8(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_mxfp4(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
+cudaError_t launch_expert_gemm_blocks(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_dense(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 
 // Called once per device, with the device current: raise the shared-memory limits.
@@ -79,12 +81,14 @@ cudaError_t setup_expert_gemm_gptq(int shared_limit);
 cudaError_t setup_expert_gemm_gptq8(int shared_limit);
 cudaError_t setup_expert_gemm_fp8(int shared_limit);
 cudaError_t setup_expert_gemm_mxfp4(int shared_limit);
+cudaError_t setup_expert_gemm_blocks(int shared_limit);
 cudaError_t setup_expert_gemm_dense(int shared_limit);
 cudaError_t setup_gemm_exl2(int shared_limit);
 cudaError_t setup_gemm_gptq(int shared_limit);
 cudaError_t setup_gemm_gptq8(int shared_limit);
 cudaError_t setup_gemm_fp8(int shared_limit);
 cudaError_t setup_gemm_mxfp4(int shared_limit);
+cudaError_t setup_gemm_blocks(int shared_limit);
 cudaError_t setup_gemm_dense(int shared_limit);
 // Returns the compute capability that the kernels for this card were compiled for, times ten.
 cudaError_t gemm_code_version(int* version);

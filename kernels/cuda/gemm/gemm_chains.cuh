@@ -231,6 +231,32 @@ __device__ __forceinline__ uint32_t form_of_block(uint32_t forms, const TaskChai
 template <int kTiles, typename Ring>
 constexpr int kStepsBeside = kTiles == kMaxWideTiles&& std::is_same_v<Ring, SlotRing> ? 1 : 2;
 
+// Decodes kSteps steps of a block of 128 rows from `first` on, for tiles of blocks.
+template <int kSteps>
+__device__ __forceinline__ void decode_block_steps(const SlotView& view, uint32_t form, int first,
+                                                   __half2* made) {
+  const BlockTile& tile = kBlockTiles.of[form_bits(form)];
+  const uint32_t tiles = view.weights + tile.record_bytes;
+  const int second = second_group(tile, view.lane), place = 4 * (view.lane >> 2) + 2 * view.half;
+  with_block_codes(
+      tile, [&]<int kBits, bool kIndices>(std::integral_constant<int, kBits>, std::bool_constant<kIndices>) {
+        uint32_t raw[kSteps][kHalfWords<kBits>];
+#pragma unroll
+        for (int i = 0; i < kSteps; ++i)
+          fetch_half<kBits>(tiles + (first + i) * (kBits * 128), view.lane, view.half, raw[i]);
+#pragma unroll
+        for (int i = 0; i < kSteps; ++i) {
+          const BlockScales scales =
+              read_block_scales(tile, SharedRecord{view.weights}, first + i, second, place);
+          decode_block_half<kBits, kIndices, 0>(tile, raw[i], scales, made + 8 * i);
+        }
+      });
+}
+
+// True for kinds with scaled weights, whose products add to the sums of the chain.
+template <TileKind kKind>
+constexpr bool kIsStraight = kKind == TileKind::exl2 || kKind == TileKind::blocks;
+
 // totals = the sums of the blocks of a chain, for kinds with scaled weights. The products of a chain continue
 // across the ends of blocks; the ring slot of a block is released after the first products of the next block
 // have started.
@@ -259,14 +285,18 @@ __device__ __forceinline__ void multiply_straight_chain(const SlotReader& reader
 #pragma unroll
       for (int first = 0; first < kBlockSteps; first += kBeside) {
         __half2* made = w[first / kBeside & 1];
-        with_width<kKind>(form_bits(form), [&]<int kBits>(std::integral_constant<int, kBits>) {
-          HalfTile<kKind, kBits> tile[kBeside];
+        if constexpr (kKind == TileKind::blocks) {
+          decode_block_steps<kBeside>(view, form, first, made);
+        } else {
+          with_width<kKind>(form_bits(form), [&]<int kBits>(std::integral_constant<int, kBits>) {
+            HalfTile<kKind, kBits> tile[kBeside];
 #pragma unroll
-          for (int i = 0; i < kBeside; ++i) tile[i].fetch(tiles, first + i, view.lane, view.half);
-          if (first == 0) group.make(found, view.half);
+            for (int i = 0; i < kBeside; ++i) tile[i].fetch(tiles, first + i, view.lane, view.half);
+            if (first == 0) group.make(found, view.half);
 #pragma unroll
-          for (int i = 0; i < kBeside; ++i) tile[i].decode(group, made + 8 * i);
-        });
+            for (int i = 0; i < kBeside; ++i) tile[i].decode(group, made + 8 * i);
+          });
+        }
         __syncwarp();
         settle_products<kTiles>(totals);
         start_products_of<kTiles, kBeside>(totals, made, view.activations + first * (kStepBytes<kTiles> >> 4),
@@ -276,7 +306,7 @@ __device__ __forceinline__ void multiply_straight_chain(const SlotReader& reader
     } else {
       settle_products<kTiles>(totals);
       release_previous();
-      multiply_block_by_steps<kKind, kTiles>(view, form, totals);
+      if constexpr (!kIsPlain<kKind>) multiply_block_by_steps<kKind, kTiles>(view, form, totals);
     }
     form = uniform(coming);
     held = ring.free_barrier();
@@ -291,22 +321,24 @@ template <TileKind kKind, int kTiles, typename Ring>
 __device__ __forceinline__ void multiply_chain(const SlotReader& reader, uint32_t forms, Ring& ring,
                                                const TaskChains& chains, int number,
                                                HalfSums<kTiles>& totals) {
-  if constexpr (kKind == TileKind::exl2)
-    return multiply_straight_chain<kKind, kTiles>(reader, forms, ring, chains, number, totals);
-  int block, end;
-  chains.find(number, block, end);
-  const auto form_of = [&](int of) { return uniform(form_of_block<kKind>(forms, chains, of)); };
-  fill_half<kTiles>(totals, 0.0f);
-  uint32_t form = form_of(block);
+  if constexpr (kIsStraight<kKind>) {
+    multiply_straight_chain<kKind, kTiles>(reader, forms, ring, chains, number, totals);
+  } else {
+    int block, end;
+    chains.find(number, block, end);
+    const auto form_of = [&](int of) { return uniform(form_of_block<kKind>(forms, chains, of)); };
+    fill_half<kTiles>(totals, 0.0f);
+    uint32_t form = form_of(block);
 #pragma unroll 1
-  for (; block < end; ++block) {
-    uint32_t coming = 0;
-    ring.wait_until_full();
-    multiply_block<kKind, kTiles, Ring>(reader.view(ring.address()), form, totals,
-                                        [&] { coming = form_of(block + 1); });
-    form = coming;
-    ring.release(ring.free_barrier(), reader.lane);
-    ring.next();
+    for (; block < end; ++block) {
+      uint32_t coming = 0;
+      ring.wait_until_full();
+      multiply_block<kKind, kTiles, Ring>(reader.view(ring.address()), form, totals,
+                                          [&] { coming = form_of(block + 1); });
+      form = coming;
+      ring.release(ring.free_barrier(), reader.lane);
+      ring.next();
+    }
   }
 }
 

@@ -1,11 +1,11 @@
 // Product of one segment of weights and the activations of up to 8 rows, and iteration along a chain of
 // segments.
 //
-// A weight costs the read of its bits, one AND and one multiply-add in half precision. EXL2 codes become
-// scaled weights rounded to f16, so that products add to the sums of the chain. Codes of other kinds become
-// f16 integers, which tensor cores multiply exactly, and the f32 sums of a group are scaled. Per 1,024
-// weights of 4 bits and 8 tokens: 20 integer, 16 half-precision and 4 tensor instructions, and 2 loads; in
-// addition, per group, the computation of its scales.
+// A weight costs the read of its bits, one AND and one multiply-add in half precision. Codes of EXL2 and of
+// blocks become scaled weights rounded to f16, so that products add to the sums of the chain. Codes of other
+// kinds become f16 integers, which tensor cores multiply exactly, and the f32 sums of a group are scaled. Per
+// 1,024 weights of 4 bits and 8 tokens: 20 integer, 16 half-precision and 4 tensor instructions, and 2 loads;
+// in addition, per group, the computation of its scales.
 //
 // Loops are not unrolled: a kernel of a few microseconds executes most of its instructions for the first
 // time, and then the instruction cache is the bottleneck.
@@ -13,6 +13,7 @@
 
 #include "kernels/cuda/device/ptx.cuh"
 #include "kernels/cuda/device/ring.cuh"
+#include "kernels/cuda/gemm/block_weights.cuh"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/gemm/plane.cuh"
 
@@ -115,6 +116,27 @@ __device__ __forceinline__ void multiply_group(GroupScales<kKind>& group, uint32
   }
 }
 
+// totals += the segment of blocks at `address`.
+template <typename Take>
+__device__ __forceinline__ void multiply_blocks(uint32_t address, int type, int lane, Take& take,
+                                                Sums& totals) {
+  const BlockTile& tile = kBlockTiles.of[type];
+  const int second = second_group(tile, lane);
+  with_block_codes(
+      tile, [&]<int kBits, bool kIndices>(std::integral_constant<int, kBits>, std::bool_constant<kIndices>) {
+        uint32_t words = address + tile.record_bytes;
+#pragma unroll 1
+        for (int i = 0; i < kBlockSteps; ++i, words += kBits * 128) {
+          uint32_t raw[kBits];
+          fetch_words<kBits>(SharedTile{words}, lane, raw);
+          const uint4 b = take();
+          __half2 w[16];
+          decode_block_words<kBits, kIndices>(tile, SharedRecord{address}, i, second, lane >> 2, raw, w);
+          multiply_step(w, b, totals);
+        }
+      });
+}
+
 // totals += the segment at `address`.
 template <TileKind kKind, typename Take>
 __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int records, int lane,
@@ -126,6 +148,8 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
     __half2 w[16];
     decode_dense(raw, w);
     multiply_step(w, b, totals);
+  } else if constexpr (kKind == TileKind::blocks) {
+    multiply_blocks(address, bits, lane, take, totals);
   } else {
     const int steps = records == 1 ? kBlockSteps : 1;
     uint32_t tile = address + records * kRecordBytes<kKind>;

@@ -55,6 +55,8 @@ cudaError_t launch_streaming(const GemmArguments& arguments, Launch l) {
       return launch_gemm_fp8(arguments, l.stream, l.dependent);
     case TileKind::mxfp4:
       return launch_gemm_mxfp4(arguments, l.stream, l.dependent);
+    case TileKind::blocks:
+      return launch_gemm_blocks(arguments, l.stream, l.dependent);
     case TileKind::dense:
       return launch_gemm_dense(arguments, l.stream, l.dependent);
     default:

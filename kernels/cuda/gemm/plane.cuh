@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_fp16.h>
+#include <type_traits>
 
 #include "kernels/cuda/device/ptx.cuh"
 #include "kernels/cuda/plan/matrix.h"
@@ -16,7 +17,7 @@ template <TileKind kKind>
 constexpr bool kIsGptq = kKind == TileKind::gptq || kKind == TileKind::gptq8;
 // True if the sums of a group are scaled, and not its weights.
 template <TileKind kKind>
-constexpr bool kScalesSums = kKind != TileKind::dense&& kKind != TileKind::exl2;
+constexpr bool kScalesSums = kKind != TileKind::dense&& kKind != TileKind::exl2&& kKind != TileKind::blocks;
 // Bit width of kinds whose codes all have the same width, otherwise 0.
 template <TileKind kKind>
 constexpr int kOnlyBits = kKind == TileKind::gptq || kKind == TileKind::mxfp4  ? 4
@@ -120,8 +121,9 @@ __device__ __forceinline__ void fetch_half(uint32_t tile, int lane, int half,
   }
 }
 
-// Scale and offset that turn EXL2 codes in columns g and g + 8 of a half strip into weights. A field at 2^p
-// is an f16 subnormal, code * 2^(p - 24); one multiply-add computes (code - middle) * scale, rounded once.
+// Scale and offset that turn codes of EXL2, or of blocks, in columns g and g + 8 of a half strip into
+// weights. A field at 2^p is an f16 subnormal, code * 2^(p - 24); one multiply-add computes (code - middle) *
+// scale, or code * scale + offset, rounded once.
 template <int kBits>
 struct ScaledColumns {
   static constexpr bool kFourPlaces = kBits == 2 || kBits == 3;  // 2^0, 2^2, 2^4, 2^6; otherwise 2^0 and 2^4
@@ -129,9 +131,10 @@ struct ScaledColumns {
   __half2 offset[2];
 
   // `scales` holds 2^24 times the scales of the two columns.
-  explicit __device__ __forceinline__ ScaledColumns(__half2 scales) {
-    constexpr float kMiddle = static_cast<float>(1 << (kBits - 1)) / kExl2CodeUnit;
-    const __half2 offsets = __hmul2(scales, __float2half2_rn(-kMiddle));
+  explicit __device__ __forceinline__ ScaledColumns(__half2 scales)
+      : ScaledColumns(scales, __hmul2(scales, __float2half2_rn(-static_cast<float>(1 << (kBits - 1)) /
+                                                               kExl2CodeUnit))) {}
+  __device__ __forceinline__ ScaledColumns(__half2 scales, __half2 offsets) {
     const __half2 placed =
         kBits == 8 ? scales : __hmul2(scales, __floats2half2_rn(1.0f, kFourPlaces ? 0.25f : 0.0625f));
     factor[0] = __low2half2(scales);
@@ -208,10 +211,9 @@ __device__ __forceinline__ void decode_dense(const uint32_t (&raw)[kWords], __ha
   for (int h = 0; h < kWords; ++h) w[h] = half2_of(raw[h]);
 }
 
-// Decodes the 16 pairs of a lane, both halves.
-template <int kBits>
-__device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], const __half2 (&scales)[2],
-                                             __half2 (&w)[16]) {
+// Calls with the words of each half of a lane's tile, the number of the half as a constant, and its pairs.
+template <int kBits, typename Call>
+__device__ __forceinline__ void with_halves(const uint32_t (&raw)[kBits], __half2 (&w)[16], Call call) {
   constexpr int kLow = kBits == 3 || kBits == 5 || kBits == 6 ? kHalfWords<kBits> - 1 : kHalfWords<kBits>;
   uint32_t words[kHalfWords<kBits>];
   __half2 pairs[8];
@@ -221,15 +223,24 @@ __device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], const
     for (int i = 0; i < kLow; ++i) words[i] = raw[half * kLow + i];
     if constexpr (kBits == 3 || kBits == 5) words[kLow] = raw[kBits - 1];
     if constexpr (kBits == 6) words[kLow] = raw[4 + half];
-    const ScaledColumns<kBits> columns(scales[half]);
     if (half == 0) {
-      decode_half<kBits, 0>(words, columns, pairs);
+      call(words, std::integral_constant<int, 0>{}, pairs);
     } else {
-      decode_half<kBits, 1>(words, columns, pairs);
+      call(words, std::integral_constant<int, 1>{}, pairs);
     }
 #pragma unroll
     for (int h = 0; h < 8; ++h) w[8 * half + h] = pairs[h];
   }
+}
+
+// Decodes the 16 pairs of a lane, both halves.
+template <int kBits>
+__device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], const __half2 (&scales)[2],
+                                             __half2 (&w)[16]) {
+  with_halves<kBits>(raw, w,
+                     [&]<int kHalf>(const auto& words, std::integral_constant<int, kHalf>, __half2* pairs) {
+                       decode_half<kBits, kHalf>(words, ScaledColumns<kBits>(scales[kHalf]), pairs);
+                     });
 }
 
 // Returns the offset that turns a gptq field into code - zero: fields of 4 bits lie at 2^0 for a lane's

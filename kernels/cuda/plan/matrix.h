@@ -45,10 +45,11 @@ constexpr int kManyStrips = 512;
 constexpr int kMaxRuns = 12;
 constexpr int kMaxParts = 3;
 
-// float8 has no tiles of this layout, only those of float8_shape.h, all of them in the first part.
-enum class TileKind : int32_t { exl2, gptq, gptq8, fp8, mxfp4, dense, float8 };
+// blocks has the tiles of block_tiles.h. float8 has no tiles of this layout, only those of float8_shape.h,
+// all of them in the first part.
+enum class TileKind : int32_t { exl2, gptq, gptq8, fp8, mxfp4, dense, blocks, float8 };
 
-// Returns the bytes of a record of scales:
+// Returns the bytes of a record of scales; 0 for blocks, where the type decides:
 // - exl2: [8] u16, where nibble q of number g is column g + 8q; then q_scale_max * prescale / 256 * 2^24 /
 //   unit as f16, twice; then 12 unused bytes.
 // - gptq (4 bits) and gptq8: f16 scales [8][4], then f16 [8][4], the offsets added to raw codes.
@@ -58,6 +59,7 @@ enum class TileKind : int32_t { exl2, gptq, gptq8, fp8, mxfp4, dense, float8 };
 constexpr uint32_t scale_bytes(TileKind kind) {
   switch (kind) {
     case TileKind::dense:
+    case TileKind::blocks:
       return 0;
     case TileKind::exl2:
       return 32;
@@ -69,7 +71,7 @@ constexpr uint32_t scale_bytes(TileKind kind) {
 }
 // Returns true if one record of a segment holds the scales of all of its steps, whatever their groups.
 constexpr bool has_one_record(TileKind kind) {
-  return kind == TileKind::mxfp4;
+  return kind == TileKind::mxfp4 || kind == TileKind::blocks;
 }
 // Weights of exl2 are scaled before they are multiplied: (code - middle) * scale / unit, rounded to f16. A
 // code in the bits of an f16 is a subnormal, code * 2^-24, so records hold group scales times 2^24 / unit.
@@ -100,8 +102,8 @@ struct Run {
   int32_t end = 0;
   uint32_t first_byte = 0;     // offset in the strip
   uint32_t segment_bytes = 0;  // bytes of each segment
-  int32_t bits = 0;
-  int32_t records = 0;  // records of scales in each segment: 1, kBlockSteps, or none
+  int32_t bits = 0;            // of a code; blocks: the BlockType
+  int32_t records = 0;         // records of scales in each segment: 1, kBlockSteps, or none
   bool operator==(const Run&) const = default;
 };
 

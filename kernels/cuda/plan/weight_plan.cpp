@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/cuda/plan/block_tiles.h"
 #include "kernels/cuda/plan/coded_form.h"
 #include "kernels/cuda/plan/float8_shape.h"
 #include "kernels/interface/half.h"
@@ -226,6 +227,23 @@ bool plan_fp8(PartPlan& plan) {
   return place_segments(plan, groups);
 }
 
+// Every segment has the same form.
+bool plan_blocks(PartPlan& plan) {
+  const WeightSource& source = *plan.source;
+  const BlockType type = source.blocks.type;
+  if (type == BlockType::none || source.num_in % block_shape(type).weights != 0) return false;
+  plan.kind = TileKind::blocks;
+  Run run;
+  run.end = (source.num_in + kBlockRows - 1) / kBlockRows;
+  run.segment_bytes = block_segment_bytes(type);
+  run.bits = static_cast<int32_t>(type);
+  run.records = 1;
+  plan.runs.push_back(run);
+  const uint64_t bytes = static_cast<uint64_t>(run.end) * run.segment_bytes;
+  plan.strip_bytes = static_cast<uint32_t>(bytes);
+  return bytes <= std::numeric_limits<uint32_t>::max();
+}
+
 bool plan_unquantized(PartPlan& plan, bool float8) {
   if (!is_sound_dense(*plan.source)) return false;
   if (float8) return plan_float8(plan);
@@ -240,12 +258,12 @@ bool uses_float8(const MatrixSource& matrix) {
 
 bool plan_part(const WeightSource& source, PartPlan& plan, bool float8) {
   plan.source = &source;
-  const bool has_kernels = source.format != WeightFormat::blocks && source.format != WeightFormat::trellis;
-  if (source.num_in <= 0 || source.num_out <= 0 || !has_kernels) return false;
+  if (source.num_in <= 0 || source.num_out <= 0 || source.format == WeightFormat::trellis) return false;
   plan.num_strips = (source.num_out + kStripColumns - 1) / kStripColumns;
-  const bool sound = source.format == WeightFormat::exl2    ? plan_exl2(plan)
-                     : source.format == WeightFormat::coded ? plan_coded(plan)
-                                                            : plan_unquantized(plan, float8);
+  const bool sound = source.format == WeightFormat::exl2     ? plan_exl2(plan)
+                     : source.format == WeightFormat::coded  ? plan_coded(plan)
+                     : source.format == WeightFormat::blocks ? plan_blocks(plan)
+                                                             : plan_unquantized(plan, float8);
   if (!sound) return false;
   if (plan.row_order.empty() && source.row_order != nullptr) {
     plan.row_order.assign(source.row_order, source.row_order + source.num_in);
@@ -256,7 +274,7 @@ bool plan_part(const WeightSource& source, PartPlan& plan, bool float8) {
 
 bool shares_launch(const PartPlan& a, const PartPlan& b) {
   if (a.kind != b.kind || a.source->num_in != b.source->num_in || a.row_order != b.row_order) return false;
-  return a.kind == TileKind::exl2 || a.runs == b.runs;
+  return a.kind == TileKind::exl2 || a.kind == TileKind::blocks || a.runs == b.runs;
 }
 
 bool is_pair(const std::vector<PartPlan>& parts) {

@@ -34,8 +34,8 @@ struct PartPlan {
   std::vector<int32_t> group_first_row;  // gptq tiles: first tile row of each of their groups
   std::vector<uint16_t> group_scale;     // exl2: f16
   float unit = 1.0f;                     // multiplies the sums of the tiles
-  std::vector<StepSource> steps;         // steps of the tiles
-  std::vector<ScaleSource> records;      // records of a strip, for all kinds but dense
+  std::vector<StepSource> steps;         // steps of the tiles; blocks: none
+  std::vector<ScaleSource> records;      // records of a strip, for all kinds but dense and blocks
   std::vector<Run> runs;
   uint32_t strip_bytes = 0;
   int32_t num_strips = 0;
@@ -47,8 +47,8 @@ bool uses_float8(const MatrixSource& matrix);
 // Returns false if the source is malformed. `float8` is uses_float8 of the matrix.
 bool plan_part(const WeightSource& source, PartPlan& plan, bool float8 = false);
 
-// Returns true if parts may share a launch: they have the same rows in the same order and, except for exl2,
-// the same forms of segments.
+// Returns true if parts may share a launch: they have the same rows in the same order and, except for exl2
+// and blocks, the same forms of segments.
 bool shares_launch(const PartPlan& a, const PartPlan& b);
 
 // Returns true if the parts of a matrix are gate and up, of the same width.

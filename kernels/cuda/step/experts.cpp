@@ -15,8 +15,8 @@
 namespace quire::kernels {
 namespace {
 
-constexpr std::array<TileKind, 6> kKinds = {TileKind::exl2, TileKind::gptq,  TileKind::gptq8,
-                                            TileKind::fp8,  TileKind::mxfp4, TileKind::dense};
+constexpr std::array<TileKind, 7> kKinds = {TileKind::exl2,  TileKind::gptq,   TileKind::gptq8, TileKind::fp8,
+                                            TileKind::mxfp4, TileKind::blocks, TileKind::dense};
 
 using LaunchExperts = cudaError_t (*)(const ExpertArguments&, int32_t, cudaStream_t, bool);
 LaunchExperts launch_of(TileKind kind) {
@@ -29,6 +29,8 @@ LaunchExperts launch_of(TileKind kind) {
       return launch_expert_gemm_fp8;
     case TileKind::mxfp4:
       return launch_expert_gemm_mxfp4;
+    case TileKind::blocks:
+      return launch_expert_gemm_blocks;
     case TileKind::dense:
       return launch_expert_gemm_dense;
     default:

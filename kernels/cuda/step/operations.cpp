@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/cuda/step/context.h"
+#include "kernels/cuda/weights/block_repack.h"
 
 namespace quire::kernels {
 namespace {
@@ -20,6 +21,17 @@ bool heads_fit(const HeadShape& heads, const KvShape& kv) {
          (!quantized || (heads.head_dim % 64 == 0 && values % 64 == 0));
 }
 
+StoredBlocks stored_table(const Weight& table) {
+  StoredBlocks stored;
+  stored.type = table.table_blocks;
+  stored.rows = static_cast<const uint8_t*>(table.table);
+  stored.row_bytes = block_row_bytes(table.table_blocks, table.num_columns);
+  stored.grid = table.table_grid;
+  stored.num_rows = table.num_columns;
+  stored.num_columns = table.num_rows;
+  return stored;
+}
+
 }  // namespace
 
 Status embed(Context* context, const EmbedParams* params) {
@@ -28,6 +40,8 @@ Status embed(Context* context, const EmbedParams* params) {
   const Weight& table = *params->table;
   if (table.table == nullptr)
     return c.device->fail(Status::invalid_argument, "embed: the weight is not an embedding table");
+  if (table.table_blocks != BlockType::none)
+    return check(c, launch_embed_blocks(*params, stored_table(table), c.launch()), "embedding");
   return check(c, launch_embed(*params, table.table, table.table_dtype, table.num_columns, c.launch()),
                "embedding");
 }

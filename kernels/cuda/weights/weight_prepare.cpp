@@ -1,6 +1,7 @@
 // Converts stored matrices to tiles on the card: raw bytes are copied through pinned staging buffers, and
 // kernels repack them.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -10,7 +11,9 @@
 #include "kernels/cuda/plan/coded_form.h"
 #include "kernels/cuda/plan/float8_shape.h"
 #include "kernels/cuda/plan/weight_plan.h"
+#include "kernels/cuda/weights/block_repack.h"
 #include "kernels/cuda/weights/weight_repack.h"
+#include "kernels/interface/block_codes.h"
 #include "kernels/interface/half.h"
 #include "kernels/interface/stored_bytes.h"
 
@@ -148,6 +151,8 @@ class Preparer {
                          what);
   }
   Status send(const std::vector<Piece*>& pieces, const UnreadBytes* unread);
+  Status place_part(const PartPlan& plan, Part& part);
+  Status block_part(const PartPlan& plan, Part& part);
   Status float8_part(const StoredMatrix& stored, const PartPlan& plan, Float8Target target, uint8_t* tiles);
   const void* at(const Piece& piece) const {
     return piece.bytes == 0 ? nullptr : stage_->scratch() + piece.offset;
@@ -171,7 +176,62 @@ Status Preparer::send(const std::vector<Piece*>& pieces, const UnreadBytes* unre
   return Status::ok;
 }
 
+// Describes the strips of a part and takes their memory.
+Status Preparer::place_part(const PartPlan& plan, Part& part) {
+  part.strip_bytes = plan.strip_bytes;
+  part.num_strips = plan.num_strips;
+  part.num_columns = plan.source->num_out;
+  part.unit = plan.unit;
+  part.num_runs = static_cast<int32_t>(plan.runs.size());
+  std::copy(plan.runs.begin(), plan.runs.end(), part.runs);
+  void* strips = nullptr;
+  const Status status = take(static_cast<size_t>(plan.num_strips) * plan.strip_bytes, &strips);
+  part.strips = static_cast<const uint8_t*>(strips);
+  return status;
+}
+
+// The card finds the largest scale before blocks are repacked, since their unit depends on it.
+Status Preparer::block_part(const PartPlan& plan, Part& part) {
+  const WeightSource& source = *plan.source;
+  const BlockType type = source.blocks.type;
+  const BlockGrid grid = block_grid(type);
+  BlockMaximaBits largest;
+  Piece rows = {source.blocks.data, stored_bytes(source), 0}, order,
+        grids = {grid.indices, grid.count * sizeof(uint16_t), 0}, maxima = {&largest, sizeof(largest), 0};
+  if (source.column_order != nullptr)
+    order = {source.column_order, static_cast<size_t>(source.num_out) * sizeof(int32_t), 0};
+  Status status = send({&rows, &order, &grids, &maxima}, source.unread);
+  if (status == Status::ok) status = place_part(plan, part);
+  if (status != Status::ok) return status;
+  StoredBlocks stored;
+  stored.type = type;
+  stored.rows = static_cast<const uint8_t*>(at(rows));
+  stored.row_bytes = block_row_bytes(type, source.num_in);
+  stored.grid = static_cast<const uint16_t*>(at(grids));
+  stored.num_rows = source.num_in;
+  stored.num_columns = source.num_out;
+  stored.column_order = static_cast<const int32_t*>(at(order));
+  auto* found = reinterpret_cast<BlockMaximaBits*>(stage_->scratch() + maxima.offset);
+  cudaError_t error = find_block_maxima(stored, found, stage_->stream());
+  if (error == cudaSuccess)
+    error = cudaMemcpyAsync(&largest, found, sizeof(largest), cudaMemcpyDeviceToHost, stage_->stream());
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stage_->stream());
+  status = device_.check(error, "reading scales of blocks");
+  if (status != Status::ok) return status;
+  BlockTarget target;
+  target.strips = const_cast<uint8_t*>(part.strips);
+  target.strip_bytes = plan.strip_bytes;
+  target.num_strips = plan.num_strips;
+  target.num_blocks = plan.runs.front().end;
+  target.unit = block_unit(type, {std::bit_cast<float>(largest.scale), std::bit_cast<float>(largest.min)});
+  part.unit = target.unit * source.prescale;
+  error = repack_blocks(stored, target, stage_->stream());
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stage_->stream());
+  return device_.check(error, "repacking weights");
+}
+
 Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& part) {
+  if (plan.kind == TileKind::blocks) return block_part(plan, part);
   const bool is_coded = plan.source->format == WeightFormat::coded;
   const TileKind stored_kind = stored_as(plan);
   const bool expands = is_coded && stored_kind == TileKind::dense;
@@ -238,20 +298,12 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   stored.scale_out = source.dense.scale_out;
   stored.scale_in = source.dense.scale_in;
 
-  part.strip_bytes = plan.strip_bytes;
-  part.num_strips = plan.num_strips;
-  part.num_columns = source.num_out;
-  part.unit = plan.unit;
-  part.num_runs = static_cast<int32_t>(plan.runs.size());
-  std::copy(plan.runs.begin(), plan.runs.end(), part.runs);
-  void* strips = nullptr;
-  status = take(static_cast<size_t>(plan.num_strips) * plan.strip_bytes, &strips);
+  status = place_part(plan, part);
   if (status != Status::ok) return status;
-  part.strips = static_cast<const uint8_t*>(strips);
-
-  if (plan.kind == TileKind::float8) return float8_part(stored, plan, float8, static_cast<uint8_t*>(strips));
+  auto* strips = const_cast<uint8_t*>(part.strips);
+  if (plan.kind == TileKind::float8) return float8_part(stored, plan, float8, strips);
   RepackTarget target;
-  target.strips = static_cast<uint8_t*>(strips);
+  target.strips = strips;
   target.strip_bytes = plan.strip_bytes;
   target.num_strips = plan.num_strips;
   target.steps = static_cast<const StepSource*>(at(steps));
@@ -343,11 +395,6 @@ struct WeightLayout {
   }
 };
 
-Status refuse_blocks(BlockType type) {
-  return Device::fail(Status::unsupported, std::string("the CUDA backend has no kernels for blocks of ") +
-                                               block_shape(type).name + "; use the CPU");
-}
-
 Status refuse_trellis() {
   return Device::fail(Status::unsupported, "the CUDA backend has no kernels for matrices of EXL3; use the CPU");
 }
@@ -357,10 +404,8 @@ Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout)
   const int32_t num_parts = matrix.num_parts;
   if (num_parts < 1 || num_parts > kMaxParts)
     return device.fail(Status::invalid_argument, "prepare_weights: a matrix has more than three parts");
-  for (int32_t p = 0; p < num_parts; ++p) {
-    if (parts[p].format == WeightFormat::blocks) return refuse_blocks(parts[p].blocks.type);
+  for (int32_t p = 0; p < num_parts; ++p)
     if (parts[p].format == WeightFormat::trellis) return refuse_trellis();
-  }
   const bool float8 = uses_float8(matrix);
   layout.plans.resize(static_cast<size_t>(num_parts));
   for (size_t p = 0; p < layout.plans.size(); ++p) {
@@ -488,53 +533,6 @@ Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_ma
     if (const Status s = lay_out(*device, matrices[i], layouts[i]); s != Status::ok) return s;
   for (size_t i = 0; i < layouts.size(); ++i) bytes[i] = layouts[i].bytes() + record_bytes(layouts);
   return Status::ok;
-}
-
-Status plan_table(Device* device, const TableSource* source, uint64_t* bytes) {
-  if (source->rows <= 0 || source->columns <= 0)
-    return device->fail(Status::invalid_argument,
-                        "prepare_table: the embedding table has no rows or no columns");
-  if (source->blocks != BlockType::none) return refuse_blocks(source->blocks);
-  *bytes =
-      static_cast<size_t>(source->rows) * static_cast<size_t>(source->columns) * dtype_bytes(source->dtype);
-  return Status::ok;
-}
-
-namespace {
-
-// Waits for the copy even if a later part failed.
-Status send_table(Device& device, const TableSource& source, uint8_t* memory, size_t bytes) {
-  StagingLease stage(device, 0);
-  if (stage.status() != Status::ok) return stage.status();
-  const Status sent = stage->send(memory, source.data, source.unread, bytes);
-  const Status arrived = device.check(cudaStreamSynchronize(stage->stream()), "copying an embedding table");
-  return sent == Status::ok ? arrived : sent;
-}
-
-}  // namespace
-
-Status prepare_table(Device* device, const TableSource* source, Weight** weight) {
-  *weight = nullptr;
-  if (source->blocks != BlockType::none) return refuse_blocks(source->blocks);
-  const DType dtype = source->dtype;
-  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32)
-    return device->fail(Status::unsupported,
-                        "prepare_table: the embedding table is neither f16, bf16 nor f32");
-  uint64_t bytes = 0;
-  if (const Status s = plan_table(device, source, &bytes); s != Status::ok) return s;
-  if (const Status s = device->enter(); s != Status::ok) return s;
-  auto made = std::make_unique<Weight>();
-  made->memory = std::make_shared<WeightMemory>(*device);
-  Status status = made->memory->take(bytes, "allocating memory for an embedding table");
-  if (status != Status::ok) return status;
-  made->bytes = bytes;
-  made->table = made->memory->data();
-  made->table_dtype = dtype;
-  made->num_rows = source->rows;
-  made->num_columns = source->columns;
-  status = send_table(*device, *source, made->memory->data(), bytes);
-  if (status == Status::ok) *weight = made.release();
-  return status;
 }
 
 void release_weight(Device*, Weight* weight) {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "tests/kernels/cuda/cuda_device.h"
-#include "tests/kernels/cuda/random_weights.h"
+#include "tests/kernels/cuda/random_blocks.h"
 
 namespace quire::kernels {
 namespace {
@@ -163,6 +163,24 @@ TEST_F(ExpertsTest, RowsEqualProductsWithTheirMatrixAlone) {
   check_products(
       make_experts(8, 1, [&](StoredWeight& w, int32_t) { make_dense(w, DType::bf16, 200, 40, random_); }), 1,
       true);
+}
+
+// Experts of one matrix may have different types.
+TEST_F(ExpertsTest, RowsEqualProductsWithTheirBlocksAlone) {
+  check_products(make_experts(8, 2,
+                              [&](StoredWeight& w, int32_t e) {
+                                make_blocks(w, e % 3 == 0 ? BlockType::q6_k : BlockType::q4_k, 512, 96,
+                                            random_);
+                                w.source.prescale = 0.1f;
+                              }),
+                 4, false);
+  for (const BlockType type : {BlockType::q8_0, BlockType::iq3_s, BlockType::mxfp4})
+    check_products(make_experts(8, 1,
+                                [&](StoredWeight& w, int32_t) {
+                                  make_blocks(w, type, 256, 72, random_);
+                                  w.source.prescale = 0.1f;
+                                }),
+                   2, true, 100);
 }
 
 // Rows that a thread block reorders in several rounds, rows so long that a second block does not fit next to

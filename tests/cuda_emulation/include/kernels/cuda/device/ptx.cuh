@@ -281,5 +281,12 @@ inline __half2 half2_of(uint32_t v) {
 inline uint32_t and_or(uint32_t a, uint32_t mask, uint32_t c) {
   return (a & mask) | c;
 }
+inline uint32_t permute_bytes(uint32_t low, uint32_t high, uint32_t selector) {
+  const uint64_t bytes = static_cast<uint64_t>(high) << 32 | low;
+  uint32_t r = 0;
+  for (int i = 0; i < 4; ++i)
+    r |= static_cast<uint32_t>(bytes >> (8 * (selector >> (4 * i) & 7)) & 0xff) << (8 * i);
+  return r;
+}
 
 }  // namespace quire::kernels
