@@ -1,12 +1,12 @@
 // Decode and prefill steps of Llama shapes with random weights, through the kernel table alone, and the
-// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16] [quick]
-// [only=TEXT]
+// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16|BLOCKS]
+// [quick] [only=TEXT], with BLOCKS one of q4_0, q8_0, q4_k, q5_k, q6_k and iq4_xs
 //
 // EXL2 weights have 3, 4 and 5 bits (20, 65 and 15 % of the rows, groups of 128), the head 6 bits; rows of
 // q/k/v, o, gate/up and the head are permuted. FP8 weights have a scale for each block of 128 x 128, and an
-// F16 head; float8 is the same with FP8 activations. GPTQ has groups of 128 and an F16 head. All layers share
-// the pages of one layer, which are much larger than the L2 cache for long contexts. Times are host times of
-// whole steps, medians.
+// F16 head; float8 is the same with FP8 activations. GPTQ has groups of 128 and an F16 head. Blocks are of
+// one type, the head too. All layers share the pages of one layer, which are much larger than the L2 cache
+// for long contexts. Times are host times of whole steps, medians.
 //
 // Long file: one tool; its steps and its single kernels use the same weights.
 #include <algorithm>
@@ -55,26 +55,47 @@ struct Results {
   }
 };
 
-enum class Format { exl2, gptq, fp8, float8, f16 };
+enum class Format { exl2, gptq, fp8, float8, f16, blocks };
+
+// Block type, the places of its f16 scales, and a scale with which weights are about 0.03.
+struct BlockChoice {
+  const char* word;
+  BlockType type;
+  int32_t places[2];
+  float scale;
+};
+constexpr BlockChoice kBlockChoices[] = {
+    {"q4_0", BlockType::q4_0, {0, -1}, 0.006f},     {"q8_0", BlockType::q8_0, {0, -1}, 0.0004f},
+    {"q4_k", BlockType::q4_k, {0, 2}, 0.0001f},     {"q5_k", BlockType::q5_k, {0, 2}, 0.00005f},
+    {"q6_k", BlockType::q6_k, {208, -1}, 0.00003f}, {"iq4_xs", BlockType::iq4_xs, {0, -1}, 0.00003f}};
 
 // Random words for any matrix of the model, made once. For formats other than EXL2 they are moderate numbers
 // both as F16 and as E4M3.
 using RawWords = std::vector<uint32_t>;
-RawWords raw_words(Format format) {
-  const bool any = format == Format::exl2;
-  RawWords words(size_t{any ? 110U : 252U} << 20);
+RawWords raw_words(Format format, const BlockChoice& blocks) {
+  const bool any = format == Format::exl2 || format == Format::blocks;
+  RawWords words(size_t{format == Format::exl2 ? 110U : 252U} << 20);
   std::mt19937_64 random(7);
   for (size_t i = 0; i + 1 < words.size(); i += 2) {
     const uint64_t v = any ? random() : (random() & 0x8fbf8fbf8fbf8fbf) | 0x2000200020002000;
     std::memcpy(&words[i], &v, 8);
+  }
+  if (format == Format::blocks) {
+    const auto bytes = static_cast<size_t>(block_shape(blocks.type).bytes);
+    const uint16_t scale = float_to_half(blocks.scale);
+    for (size_t at = 0; at + bytes <= words.size() * sizeof(words[0]); at += bytes)
+      for (const int32_t place : blocks.places)
+        if (place >= 0)
+          std::memcpy(reinterpret_cast<uint8_t*>(words.data()) + at + static_cast<size_t>(place), &scale, 2);
   }
   return words;
 }
 
 class Model {
  public:
-  Model(const KernelTable& table, Device* device, const Shape& shape, Format format, const RawWords& raw)
-      : table_(table), device_(device), shape_(shape), format_(format), raw_(raw) {
+  Model(const KernelTable& table, Device* device, const Shape& shape, Format format, BlockType type,
+        const RawWords& raw)
+      : table_(table), device_(device), shape_(shape), format_(format), type_(type), raw_(raw) {
     std::mt19937 random(11);
     const auto order = [&](int32_t n) {
       std::vector<int32_t> o(static_cast<size_t>(n));
@@ -150,6 +171,10 @@ class Model {
     std::vector<WeightSource> sources;
     for (size_t p = 0; p < parts.size(); ++p) {
       const auto [in, out] = parts[p];
+      if (format_ == Format::blocks) {
+        sources.push_back(blocks(in, out, columns));
+        continue;
+      }
       if (format_ != Format::exl2) {
         const bool is_head = bits != 4;
         sources.push_back(format_ == Format::gptq && !is_head ? coded(in, out, columns)
@@ -179,6 +204,17 @@ class Model {
     check(prepare_weight(table_, device_, sources.data(), static_cast<int32_t>(sources.size()), &w),
           "weights");
     return w;
+  }
+
+  WeightSource blocks(int32_t in, int32_t out, const std::vector<int32_t>* columns) {
+    WeightSource s;
+    s.format = WeightFormat::blocks;
+    s.num_in = in;
+    s.num_out = s.padded_out = out;
+    s.blocks = {type_, raw_.data()};
+    s.column_order = columns != nullptr ? columns->data() : nullptr;
+    stored_bytes += block_row_bytes(type_, in) * static_cast<uint64_t>(out);
+    return s;
   }
 
   WeightSource coded(int32_t in, int32_t out, const std::vector<int32_t>* columns) {
@@ -215,6 +251,7 @@ class Model {
   Device* device_;
   Shape shape_;
   Format format_;
+  BlockType type_;
   const RawWords& raw_;
   std::vector<int32_t> hidden_order_, attention_order_, inner_order_;
   const std::vector<uint16_t> scales_ = std::vector<uint16_t>(1024, float_to_half(0.03f));
@@ -564,6 +601,7 @@ struct Bench {
   double bandwidth;
   Results results;
   Format weight_format = Format::exl2;
+  BlockChoice blocks = kBlockChoices[0];
   bool quick = false;
   std::vector<std::string> only;  // measures only names that contain one of these texts
 
@@ -624,7 +662,7 @@ struct Bench {
     if (backend->device_info(device, &info) == Status::ok)
       std::printf("%s, %s, %s\n", info.name, info.detail, deterministic ? "deterministic" : "fast");
     {
-      const Model model(table, device, shape, weight_format, raw);
+      const Model model(table, device, shape, weight_format, blocks.type, raw);
       const std::string mode = std::string(shape.name) + (deterministic ? " det" : " fast");
       std::printf("  %s: %.3f GB of weights, loaded at %.2f GB/s\n", shape.name,
                   static_cast<double>(model.weight_bytes) / 1e9,
@@ -740,12 +778,12 @@ struct Bench {
 
 int main(int argc, char** argv) {
   if (argc < 3)
-    stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16] [quick] [only=TEXT]");
+    stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16|BLOCKS] [quick] [only=TEXT]");
   void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) stop(dlerror());
   const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
   if (entry == nullptr) stop("the plug-in has no quire_backend_entry");
-  Bench bench{entry(kBackendAbi), 0.0, {}, Format::exl2, false, {}};
+  Bench bench{entry(kBackendAbi), 0.0, {}, Format::exl2, kBlockChoices[0], false, {}};
   char why[512] = {};
   if (bench.backend == nullptr || bench.backend->num_devices(why, sizeof(why)) == 0) stop(why);
   bench.bandwidth = measure_read_bandwidth();
@@ -760,8 +798,13 @@ int main(int argc, char** argv) {
     if (word == "fp8") bench.weight_format = Format::fp8;
     if (word == "float8") bench.weight_format = Format::float8;
     if (word == "f16") bench.weight_format = Format::f16;
+    for (const BlockChoice& choice : kBlockChoices) {
+      if (word != choice.word) continue;
+      bench.weight_format = Format::blocks;
+      bench.blocks = choice;
+    }
   }
-  const RawWords raw = raw_words(bench.weight_format);
+  const RawWords raw = raw_words(bench.weight_format, bench.blocks);
   for (const std::string& word : words) {
     if (word != "8b" && word != "1b") continue;
     const Shape& shape = kShapes[word == "1b" ? 1 : 0];

@@ -51,7 +51,7 @@ collect_built() {
     mkdir "$carry/built/lib80"
     cp "$root/build/gpu80/lib/libquire_cuda.so" "$carry/built/lib80/"
   fi
-  for name in quire core_models_test model_families_test device_draws_test device_jobs_test device_loss_test model_jobs_test perplexity_test standby_test filled_card_test \
+  for name in quire core_models_test model_families_test gguf_models_test device_draws_test device_jobs_test device_loss_test model_jobs_test perplexity_test standby_test filled_card_test \
       company_bench share_bench wake_bench; do
     strip -o "$carry/built/bin/$name" "$root/build/release/bin/$name"
   done
@@ -123,8 +123,8 @@ collect_kernels() {
 }
 
 collect_models() {
-  tar -C "$root/../shared" -cJf "$carry/models.tar.xz" models/story-15m \
-    models/story-3m-exl2-5.0bpw models/story-3m-gptq-g64-act
+  tar -C "$root/../shared" -cJf "$carry/models.tar.xz" --exclude=more.tar.xz models/story-15m \
+    models/story-3m-exl2-5.0bpw models/story-3m-gptq-g64-act golden/gguf
   du -sh "$carry"
 }
 

@@ -2,7 +2,7 @@
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine there: tests of the models,
 # of sampling and of a card that fails; the same text on the CPU and on the card; a model on several devices; loading
 # from files; and the speed of models of real shapes. Writes results to $OUT.
-#   tests/gpu/engine.sh [build|test|generate|split|load|bench|compare|company|share|wake|server|launches ...]
+#   tests/gpu/engine.sh [build|test|generate|split|load|bench|blocks|compare|company|share|wake|server|launches ...]
 # The default is build, test, generate, split, load and bench.
 # With SECOND_DEVICE=cuda:1 a model is also split over two cards.
 # Takes files that the machine lacks from .carry-engine (tests/gpu/collect.sh engine, or built).
@@ -19,7 +19,7 @@ export QUIRE_BACKEND_DIR=$build/lib
 export QUIRE_MODEL=$root/packaging/model/story-15m-exl2-4.0bpw
 failed=0
 # The last program breaks the card for its own process.
-programs=(core_models_test model_families_test device_draws_test device_jobs_test model_jobs_test perplexity_test standby_test filled_card_test device_loss_test)
+programs=(core_models_test model_families_test gguf_models_test device_draws_test device_jobs_test model_jobs_test perplexity_test standby_test filled_card_test device_loss_test)
 
 build_all() {
   { unpack prefix && unpack models && unpack families && unpack words && unpack older; } || return 1
@@ -90,6 +90,21 @@ bench() {
     timeout 150 "$build/bin/quire" bench --device "$device" --model "synthetic:$model,format=exl2,bits=4.0,head_bits=6" \
       --batch "${BATCHES:-1,8,32}" ${BENCH_ARGUMENTS:-} 2>"$out/bench-$model.log" | tee "$out/bench-$model.txt" ||
       { failed=1; echo "bench of $model failed"; tail -n 3 "$out/bench-$model.log"; }
+  done
+}
+
+# Tests blocks of GGUF files alone, and compares their products with those of EXL2 of the same shapes. Needs programs that
+# were carried along (collect.sh built).
+blocks() {
+  local plugin=$build/lib/libquire_cuda.so format
+  timeout 100 "$build/bin/kernels_cuda_test" --gtest_filter='BlockWeightsTest.*:ExpertsTest.*Blocks*' >"$out/blocks.log" 2>&1 ||
+    { failed=1; grep -E "^\[  FAILED|Failure$" "$out/blocks.log" | head -n 40; }
+  tail -n 3 "$out/blocks.log"
+  for format in ${BLOCK_FORMATS:-exl2 q4_k q6_k}; do
+    echo "== $format"
+    timeout 60 "$build/bin/cuda_step_bench" "$plugin" "$out/blocks-$format.json" 8b "$format" "only=det linear" "only=det prefill 2048" \
+      >"$out/blocks-$format.txt" 2>&1 || { failed=1; tail -n 3 "$out/blocks-$format.txt"; }
+    grep -E "linear|prefill|root mean|loaded" "$out/blocks-$format.txt"
   done
 }
 
@@ -171,13 +186,14 @@ for stage in ${*:-build test generate split load bench}; do
     split) split ;;
     load) load ;;
     bench) bench ;;
+    blocks) blocks ;;
     compare) compare ;;
     company) company ;;
     share) share ;;
     wake) wake ;;
     server) server ;;
     launches) launches ;;
-    *) echo "engine.sh [build|test|generate|split|load|bench|compare|company|share|wake|server|launches ...]" >&2; exit 2 ;;
+    *) echo "engine.sh [build|test|generate|split|load|bench|blocks|compare|company|share|wake|server|launches ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done
