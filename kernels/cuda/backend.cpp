@@ -18,6 +18,7 @@
 #include "kernels/cuda/pointwise/float8_rows.h"
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/cuda/sample/sample.h"
+#include "kernels/cuda/state/state.h"
 #include "kernels/cuda/step/context.h"
 #include "kernels/cuda/weights/block_repack.h"
 
@@ -189,12 +190,6 @@ Status no_gather(Context*, const AllGatherParams*) {
   return Status::unsupported;
 }
 
-// Without the mechanisms of layers with state no model calls these entries.
-template <typename Params>
-Status no_state(Context*, const Params*) {
-  return Status::unsupported;
-}
-
 KernelTable make_table(bool deterministic) {
   KernelTable t;
   t.capabilities = kCapabilityDeviceSampling | kCapabilityFollowingSteps | kCapabilityStepReplay |
@@ -259,13 +254,13 @@ KernelTable make_table(bool deterministic) {
   t.row_op = Recordable<&row_op>::run;
   t.mix_streams = Recordable<&mix_streams>::run;
   t.copy_page = copy_page;
-  t.convolve = no_state<ConvolveParams>;
-  t.delta_rule = no_state<DeltaRuleParams>;
-  t.state_space = no_state<StateSpaceParams>;
-  t.linear_attention = no_state<LinearAttentionParams>;
-  t.selective_scan = no_state<SelectiveScanParams>;
-  t.gated_norm = no_state<GatedNormParams>;
-  t.copy_state = no_state<CopyStateParams>;
+  t.convolve = Recordable<&convolve>::run;
+  t.delta_rule = Recordable<&delta_rule>::run;
+  t.state_space = Recordable<&state_space>::run;
+  t.linear_attention = Recordable<&linear_attention>::run;
+  t.selective_scan = Recordable<&selective_scan>::run;
+  t.gated_norm = Recordable<&gated_norm>::run;
+  t.copy_state = copy_state;
   t.sample = sample;
   t.wait_for_draws = wait_for_draws;
   t.attention_block = Recordable<&attention_block>::run;
@@ -283,11 +278,13 @@ cudaError_t setup_kernels(Device& device) {
        {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_gptq8, setup_gemm_fp8, setup_gemm_mxfp4,
         setup_gemm_blocks, setup_gemm_dense, setup_expert_gemm_exl2, setup_expert_gemm_gptq,
         setup_expert_gemm_gptq8, setup_expert_gemm_fp8, setup_expert_gemm_mxfp4, setup_expert_gemm_blocks,
-        setup_expert_gemm_dense, setup_append_rows, setup_attention_single, setup_pointwise, setup_choose})
+        setup_expert_gemm_dense, setup_append_rows, setup_attention_single, setup_pointwise, setup_choose,
+        setup_heads})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   for (const auto step : {setup_attention_decode, setup_attention_prefill, setup_attention_shared,
                           setup_attention_any, setup_select_keys, setup_append, setup_blocks,
-                          setup_float8_rows, setup_rows, setup_experts, setup_sample})
+                          setup_float8_rows, setup_rows, setup_experts, setup_sample,
+                          setup_state})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

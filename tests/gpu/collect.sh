@@ -56,7 +56,7 @@ collect_built() {
     strip -o "$carry/built/bin/$name" "$root/build/release/bin/$name"
   done
   collect_server
-  for name in kernels_cuda_test cuda_step_bench; do
+  for name in kernels_cuda_test cuda_step_bench cuda_state_bench; do
     strip -o "$carry/built/bin/$name" "$root/build/gpu/bin/$name"
   done
   cp -P "$root"/build/release/lib/libquire.so* "$root/build/gpu/lib/libquire_cuda.so" "$carry/built/lib/"

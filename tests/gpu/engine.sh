@@ -2,8 +2,8 @@
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine there: tests of the models,
 # of sampling and of a card that fails; the same text on the CPU and on the card; a model on several devices; loading
 # from files; and the speed of models of real shapes. Writes results to $OUT.
-#   tests/gpu/engine.sh [build|test|generate|split|load|bench|blocks|compare|company|share|wake|server|launches ...]
-# The default is build, test, generate, split, load and bench.
+#   tests/gpu/engine.sh [build|test|states|generate|split|load|bench|blocks|compare|company|share|wake|server|launches ...]
+# The default is build, test, states, generate, split, load and bench.
 # With SECOND_DEVICE=cuda:1 a model is also split over two cards.
 # Takes files that the machine lacks from .carry-engine (tests/gpu/collect.sh engine, or built).
 set -uo pipefail
@@ -29,7 +29,7 @@ build_all() {
         "-DQUIRE_CUDA_ARCHITECTURES=${ARCHITECTURES:-90a-real}" -DCMAKE_CUDA_COMPILER="${CUDACXX:-/usr/local/cuda/bin/nvcc}" \
         -DCMAKE_PREFIX_PATH="$carry" -DQUIRE_SHARED_DIR="$carry" -DQUIRE_CLANG=/bin/true -DPKG_CONFIG_EXECUTABLE=/bin/true \
         >"$out/configure.log" 2>&1 || { tail -n 30 "$out/configure.log"; return 1; }
-  ninja -C "$build" quire_cuda quire_cli "${programs[@]}" >"$out/build.log" 2>&1 ||
+  ninja -C "$build" quire_cuda quire_cli kernels_cuda_test cuda_state_bench "${programs[@]}" >"$out/build.log" 2>&1 ||
     { grep -E "error|FAILED|undefined" "$out/build.log" | head -n 40; return 1; }
 }
 
@@ -42,6 +42,15 @@ test_models() {
     grep -vE "^\[( RUN|       OK|---|===)|^$" "$out/$program.log" | tail -n 40
   done
   grep -ohE 'name="(relative_rms|perplexity|microseconds)[^"]*" value="[^"]*"' "$out"/*_test.xml
+}
+
+# Tests the kernels of recurrent states, and measures them.
+states() {
+  timeout 120 "$build/bin/kernels_cuda_test" --gtest_filter='StateTest.*' >"$out/state_test.log" 2>&1 ||
+    { echo "kernels of states failed with $?"; failed=1; }
+  grep -E '^\[  (PASSED|FAILED)|Failure$' "$out/state_test.log" | head -n 40
+  timeout 100 "$build/bin/cuda_state_bench" "$build/lib/libquire_cuda.so" 2>&1 | tee "$out/state_bench.txt"
+  [ "${PIPESTATUS[0]}" = 0 ] || failed=1
 }
 
 generate() {
@@ -177,11 +186,12 @@ if len(draws) > 2:
 PY
 }
 
-for stage in ${*:-build test generate split load bench}; do
+for stage in ${*:-build test states generate split load bench}; do
   started=$SECONDS
   case $stage in
     build) build_all || exit 1 ;;
     test) test_models ;;
+    states) states ;;
     generate) generate ;;
     split) split ;;
     load) load ;;
@@ -193,7 +203,7 @@ for stage in ${*:-build test generate split load bench}; do
     wake) wake ;;
     server) server ;;
     launches) launches ;;
-    *) echo "engine.sh [build|test|generate|split|load|bench|blocks|compare|company|share|wake|server|launches ...]" >&2; exit 2 ;;
+    *) echo "engine.sh [build|test|states|generate|split|load|bench|blocks|compare|company|share|wake|server|launches ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done

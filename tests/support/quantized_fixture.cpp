@@ -69,25 +69,6 @@ void add_exl2_group(WeightFixture& weight, const Exl2GroupSpec& spec, Random& ra
 
 }  // namespace
 
-uint64_t Random::next() {
-  state_ += 0x9e3779b97f4a7c15ULL;
-  uint64_t z = state_;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
-float Random::between(float low, float high) {
-  return low + (high - low) * (static_cast<float>(next() >> 40) * 0x1p-24f);
-}
-
-std::vector<int32_t> Random::permutation(int32_t length) {
-  std::vector<int32_t> order(static_cast<size_t>(length));
-  std::iota(order.begin(), order.end(), 0);
-  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[below(static_cast<uint32_t>(i))]);
-  return order;
-}
-
 std::vector<uint32_t> pack_codes(const std::vector<uint8_t>& codes, int32_t num_rows, int32_t num_columns,
                                  int32_t bits) {
   std::vector<uint32_t> words(count(num_rows * bits / 32, num_columns));

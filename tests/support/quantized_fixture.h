@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/interface/weight_source.h"
+#include "tests/support/random_numbers.h"
 #include "tests/support/safetensors_builder.h"
 
 namespace quire::testing {
@@ -124,18 +125,5 @@ std::vector<uint32_t> pack_codes(const std::vector<uint8_t>& codes, int32_t num_
 
 // Appends the tensors of the layer `key` as in a model file. A column order is not part of a file.
 void add_weight(SafetensorsBuilder& file, const std::string& key, const WeightFixture& weight);
-
-// Random numbers that are the same with every standard library.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 0x632be59bd9b4e019ULL) {}
-  uint64_t next();  // splitmix64
-  uint32_t below(uint32_t bound) { return static_cast<uint32_t>((next() >> 32) * bound >> 32); }
-  float between(float low, float high);              // uniform
-  std::vector<int32_t> permutation(int32_t length);  // of 0..length-1
-
- private:
-  uint64_t state_;
-};
 
 }  // namespace quire::testing

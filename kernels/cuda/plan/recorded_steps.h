@@ -21,6 +21,7 @@ struct StepKey {
   int32_t max_kv_tokens = 0;     // the grids are sized for this number
   int32_t num_single = 0;        // sequences with one token, which come first
   int32_t num_shared_pages = 0;  // pages that those sequences share
+  bool moves_states = false;     // a sequence continues its state in another slot
 
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
   auto operator<=>(const StepKey&) const = default;

@@ -92,7 +92,7 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   const auto tokens = static_cast<size_t>(l.max_tokens), sequences = static_cast<size_t>(l.max_sequences);
   const auto rows = static_cast<size_t>(l.max_logit_rows), vocabulary = static_cast<size_t>(l.vocab_size);
   const size_t tables = static_cast<size_t>(l.num_page_tables) * sequences;
-  c.batch_ints = 3 * tokens + 4 * sequences + 1 + rows +
+  c.batch_ints = 3 * tokens + 7 * sequences + 1 + rows +
                  tables * static_cast<size_t>(l.max_pages_per_sequence) + kSharedPageInts + 64;
   build.take(c.batch, c.batch_ints, "allocating memory for batches");
   build.take(c.drawn, rows, "allocating memory for drawn tokens");
@@ -155,6 +155,25 @@ bool batch_is_sound(const ContextLimits& l, const BatchView& b) {
          b.num_logit_rows <= l.max_logit_rows && b.page_table_stride >= 0 &&
          b.page_table_stride <= l.max_pages_per_sequence && b.num_page_tables > 0 &&
          b.num_page_tables <= l.num_page_tables;
+}
+
+// Returns true if each sequence can find its state.
+bool states_are_sound(const BatchView& b) {
+  if (b.read_slots == nullptr) return b.write_slots == nullptr && b.state_banks == nullptr;
+  if (b.write_slots == nullptr || b.state_banks == nullptr) return false;
+  for (int32_t s = 0; s < b.num_sequences; ++s) {
+    if (b.sequence_starts[s] == b.sequence_starts[s + 1]) continue;
+    const int32_t bank = b.state_banks[s], position = b.positions[b.sequence_starts[s]];
+    const bool forms = bank >= kFromLineBefore;
+    if (b.read_slots[s] < 0 || b.write_slots[s] < 0 || bank < 0 || bank >= 2 * kFromLineBefore ||
+        position < 0 || (forms && (position == 0 || position % kStateLine != 0)))
+      return false;
+  }
+  return true;
+}
+
+bool any_state_moves(const BatchView& b) {
+  return b.read_slots != nullptr && !std::equal(b.read_slots, b.read_slots + b.num_sequences, b.write_slots);
 }
 
 Status wait_for(Context& c, cudaEvent_t event) {
@@ -334,6 +353,10 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   if (!batch_is_sound(c.limits, *host))
     return c.device->fail(Status::invalid_argument,
                           "bind_batch: the batch exceeds the limits of its context");
+  if (!states_are_sound(*host))
+    return c.device->fail(Status::invalid_argument,
+                          "bind_batch: slots or banks of states do not fit the positions of their sequences");
+  c.moves_states = any_state_moves(*host);
   const bool takes_drawn = host->drawn_rows != nullptr;
   if (takes_drawn && *std::max_element(host->drawn_rows, host->drawn_rows + host->num_tokens) >= c.num_drawn)
     return c.device->fail(Status::invalid_argument,
@@ -359,6 +382,9 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   device->sequence_starts = put(host->sequence_starts, host->num_sequences + 1);
   device->kv_lengths = put(host->kv_lengths, host->num_sequences);
   device->logit_rows = put(host->logit_rows, host->num_logit_rows);
+  if (host->read_slots != nullptr)
+    for (const int32_t** array : {&device->read_slots, &device->write_slots, &device->state_banks})
+      *array = put(*array, host->num_sequences);
   // The stride is that of the context, so that a recorded step finds its tables at the same addresses.
   // Kernels may read a little past a sequence's entries and find page 0 there.
   device->page_table = c.batch + used;
@@ -409,7 +435,8 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
                     .max_query_tokens = batch->max_query_tokens,
                     .max_kv_tokens = batch->max_kv_tokens,
                     .num_single = batch->num_single,
-                    .num_shared_pages = c.shared.num_pages};
+                    .num_shared_pages = c.shared.num_pages,
+                    .moves_states = c.moves_states};
   if (const StepGraph* recorded = c.recorded.find(key); recorded != nullptr) {
     *action = StepAction::replayed;
     return mark_pass(c, c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step"));

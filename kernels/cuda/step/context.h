@@ -75,6 +75,7 @@ struct Context {
   int32_t num_counters = 0;
   AttentionScratch attention;
   SharedKeys shared;           // shared pages of the latest batch
+  bool moves_states = false;   // a sequence of the latest batch continues its state in another slot
   __half* gathered = nullptr;  // [max_tokens up to a whole tile, max_columns + kBlockRows]
   size_t gathered_elements = 0;
   // Only with experts (MoE): their rows sorted into tiles, and the input of the tiles.
@@ -177,11 +178,9 @@ bool fuses_append(const Context& context, const AttentionParams& params);
 // activations are added if the card has such products.
 constexpr uint64_t kMechanisms =
     ((uint64_t{1} << kNumMechanisms) - 1) &
-    ~static_cast<uint64_t>(kMechanismByteActivations | kMechanismFloat8Activations | kMechanismDeltaRule |
-                           kMechanismStateSpace | kMechanismLinearAttention | kMechanismSelectiveScan |
-                           kMechanismConvolution);
+    ~static_cast<uint64_t>(kMechanismByteActivations | kMechanismFloat8Activations);
 
-// Table entries (operations.cpp, blocks.cpp).
+// Table entries (operations.cpp, states.cpp, blocks.cpp).
 Status embed(Context* context, const EmbedParams* params);
 Status norm(Context* context, const NormParams* params);
 Status linear(Context* context, const LinearParams* params);
@@ -198,6 +197,13 @@ Status expand_latent(Context* context, const ExpandLatentParams* params);
 Status select_keys(Context* context, const SelectKeysParams* params);
 Status mix_streams(Context* context, const MixStreamsParams* params);
 Status copy_page(Context* context, const CopyPageParams* params);
+Status convolve(Context* context, const ConvolveParams* params);
+Status delta_rule(Context* context, const DeltaRuleParams* params);
+Status state_space(Context* context, const StateSpaceParams* params);
+Status linear_attention(Context* context, const LinearAttentionParams* params);
+Status selective_scan(Context* context, const SelectiveScanParams* params);
+Status gated_norm(Context* context, const GatedNormParams* params);
+Status copy_state(Context* context, const CopyStateParams* params);
 Status attention_block(Context* context, const AttentionBlockParams* params);
 Status mlp_block(Context* context, const MlpBlockParams* params);
 Status choose_experts(Context* context, const ExpertChoiceParams* params);

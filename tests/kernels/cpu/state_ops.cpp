@@ -19,6 +19,12 @@ namespace {
 
 using Doubles = std::vector<double>;
 
+std::vector<float> random_floats(Random& random, size_t count, float low = -1.0f, float high = 1.0f) {
+  std::vector<float> values(count);
+  for (float& value : values) value = random.between(low, high);
+  return values;
+}
+
 size_t at(int64_t row, int32_t columns) {
   return static_cast<size_t>(row) * static_cast<size_t>(columns);
 }
@@ -47,7 +53,7 @@ struct Taps {
       : channels(num_channels), num_taps(taps), weight(random_floats(random, at(taps, num_channels))) {
     if (has_bias) bias = random_floats(random, static_cast<size_t>(num_channels));
   }
-  ConvolutionTaps params() const { return {weight.data(), channels, bias.empty() ? nullptr : bias.data()}; }
+  ConvolutionTaps params(const StateTarget& on) const { return {on.place(weight), channels, on.place(bias)}; }
 };
 
 // One part of the rows of a sequence.
@@ -97,8 +103,8 @@ struct Norm {
   Norm(Random& random, const GatedNormSpec& with, int32_t columns) : spec(with) {
     weight = random_floats(random, static_cast<size_t>(spec.shared_weight ? spec.group_columns : columns));
   }
-  GatedNormInput params(float* rows, int32_t stride) const {
-    return {{rows + gate, stride}, weight.empty() ? nullptr : weight.data()};
+  GatedNormInput params(const StateTarget& on, float* rows, int32_t stride) const {
+    return {{rows + gate, stride}, on.place(weight)};
   }
   void apply(const std::vector<float>& rows, int32_t row_columns, int32_t columns, Doubles& out) const {
     if (!spec.normalises && spec.gate == GateKind::none) return;
@@ -138,7 +144,7 @@ class DeltaOp : public StateOp {
   StateShape shape() const override { return state_shape(spec_); }
   int32_t output_columns() const override { return spec_.num_heads * spec_.value_dim; }
 
-  Status run(CpuDevice& device, const StateOpParams& common, float* rows) const override {
+  Status run(const StateTarget& on, const StateOpParams& common, float* rows) const override {
     kernels::DeltaRuleParams p;
     static_cast<kernels::DeltaRuleSpec&>(p) = spec_;
     static_cast<StateOpParams&>(p) = common;
@@ -147,13 +153,13 @@ class DeltaOp : public StateOp {
     p.value = {rows + value_, input_columns()};
     p.decay = {rows + decay_, input_columns()};
     p.beta = {rows + beta_, input_columns()};
-    p.query_taps = query_taps_.params();
-    p.key_taps = key_taps_.params();
-    p.value_taps = value_taps_.params();
-    p.a_log = a_log_.data();
-    p.decay_bias = bias_.data();
-    p.norm_input = norm_.params(rows, input_columns());
-    return device.table().delta_rule(device.context(), &p);
+    p.query_taps = query_taps_.params(on);
+    p.key_taps = key_taps_.params(on);
+    p.value_taps = value_taps_.params(on);
+    p.a_log = on.place(a_log_);
+    p.decay_bias = on.place(bias_);
+    p.norm_input = norm_.params(on, rows, input_columns());
+    return on.table.delta_rule(on.context, &p);
   }
 
   Doubles reference(const std::vector<float>& rows) const override {
@@ -239,7 +245,7 @@ class StateSpaceOp : public StateOp {
   StateShape shape() const override { return state_shape(spec_); }
   int32_t output_columns() const override { return spec_.num_heads * spec_.head_dim; }
 
-  Status run(CpuDevice& device, const StateOpParams& common, float* rows) const override {
+  Status run(const StateTarget& on, const StateOpParams& common, float* rows) const override {
     kernels::StateSpaceParams p;
     static_cast<kernels::StateSpaceSpec&>(p) = spec_;
     static_cast<StateOpParams&>(p) = common;
@@ -247,14 +253,14 @@ class StateSpaceOp : public StateOp {
     p.key = {rows + key_, input_columns()};
     p.query = {rows + query_, input_columns()};
     p.step = {rows + step_, input_columns()};
-    p.input_taps = input_taps_.params();
-    p.key_taps = key_taps_.params();
-    p.query_taps = query_taps_.params();
-    p.a_log = a_log_.data();
-    p.step_bias = bias_.data();
-    p.skip = skip_.data();
-    p.norm_input = norm_.params(rows, input_columns());
-    return device.table().state_space(device.context(), &p);
+    p.input_taps = input_taps_.params(on);
+    p.key_taps = key_taps_.params(on);
+    p.query_taps = query_taps_.params(on);
+    p.a_log = on.place(a_log_);
+    p.step_bias = on.place(bias_);
+    p.skip = on.place(skip_);
+    p.norm_input = norm_.params(on, rows, input_columns());
+    return on.table.state_space(on.context, &p);
   }
 
   Doubles reference(const std::vector<float>& rows) const override {
@@ -311,16 +317,16 @@ class LinearAttentionOp : public StateOp {
   StateShape shape() const override { return state_shape(spec_); }
   int32_t output_columns() const override { return spec_.num_heads * spec_.head_dim; }
 
-  Status run(CpuDevice& device, const StateOpParams& common, float* rows) const override {
+  Status run(const StateTarget& on, const StateOpParams& common, float* rows) const override {
     kernels::LinearAttentionParams p;
     static_cast<kernels::LinearAttentionSpec&>(p) = spec_;
     static_cast<StateOpParams&>(p) = common;
     p.query = {rows + query_, input_columns()};
     p.key = {rows + key_, input_columns()};
     p.value = {rows + value_, input_columns()};
-    p.slopes = slopes_.data();
-    p.norm_input = norm_.params(rows, input_columns());
-    return device.table().linear_attention(device.context(), &p);
+    p.slopes = on.place(slopes_);
+    p.norm_input = norm_.params(on, rows, input_columns());
+    return on.table.linear_attention(on.context, &p);
   }
 
   Doubles reference(const std::vector<float>& rows) const override {
@@ -372,7 +378,7 @@ class SelectiveScanOp : public StateOp {
   StateShape shape() const override { return state_shape(spec_); }
   int32_t output_columns() const override { return spec_.channels; }
 
-  Status run(CpuDevice& device, const StateOpParams& common, float* rows) const override {
+  Status run(const StateTarget& on, const StateOpParams& common, float* rows) const override {
     kernels::SelectiveScanParams p;
     static_cast<kernels::SelectiveScanSpec&>(p) = spec_;
     static_cast<StateOpParams&>(p) = common;
@@ -380,11 +386,11 @@ class SelectiveScanOp : public StateOp {
     p.step = {rows + step_, input_columns()};
     p.key = {rows + key_, input_columns()};
     p.query = {rows + query_, input_columns()};
-    p.a_log = a_log_.data();
-    p.step_bias = bias_.data();
-    p.skip = skip_.data();
-    p.norm_input = norm_.params(rows, input_columns());
-    return device.table().selective_scan(device.context(), &p);
+    p.a_log = on.place(a_log_);
+    p.step_bias = on.place(bias_);
+    p.skip = on.place(skip_);
+    p.norm_input = norm_.params(on, rows, input_columns());
+    return on.table.selective_scan(on.context, &p);
   }
 
   Doubles reference(const std::vector<float>& rows) const override {
@@ -433,7 +439,7 @@ class ConvolveOp : public StateOp {
   StateShape shape() const override { return state_shape(spec_); }
   int32_t output_columns() const override { return spec_.channels; }
 
-  Status run(CpuDevice& device, const StateOpParams& common, float* rows) const override {
+  Status run(const StateTarget& on, const StateOpParams& common, float* rows) const override {
     kernels::ConvolveParams p;
     static_cast<kernels::ConvolutionSpec&>(p) = spec_;
     static_cast<StateOpParams&>(p) = common;
@@ -442,8 +448,8 @@ class ConvolveOp : public StateOp {
       p.before = {rows + before_, input_columns()};
       p.after = {rows + after_, input_columns()};
     }
-    p.weights = taps_.params();
-    return device.table().convolve(device.context(), &p);
+    p.weights = taps_.params(on);
+    return on.table.convolve(on.context, &p);
   }
 
   Doubles reference(const std::vector<float>& rows) const override {

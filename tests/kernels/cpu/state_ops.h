@@ -2,14 +2,25 @@
 // recurrence token by token in double precision.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "kernels/interface/state_params.h"
-#include "tests/kernels/cpu/cpu_device.h"
+#include "kernels/interface/kernel_table.h"
+#include "tests/support/random_numbers.h"
 
 namespace quire::testing {
+
+// The context that runs an operation.
+struct StateTarget {
+  const kernels::KernelTable& table;
+  kernels::Context* context;
+  // Returns weights where the device reads them, or nullptr if there are none.
+  std::function<const float*(const std::vector<float>&)> place = [](const std::vector<float>& weights) {
+    return weights.empty() ? nullptr : weights.data();
+  };
+};
 
 class StateOp {
  public:
@@ -18,7 +29,8 @@ class StateOp {
   virtual int32_t output_columns() const = 0;
   // Runs a step. `rows` has one row of all inputs for each token, `input_columns` wide, and may be
   // overwritten.
-  virtual kernels::Status run(CpuDevice& device, const kernels::StateOpParams& common, float* rows) const = 0;
+  virtual kernels::Status run(const StateTarget& target, const kernels::StateOpParams& common,
+                              float* rows) const = 0;
   // Returns the results of a sequence whose inputs are `rows`, from position 0 on.
   virtual std::vector<double> reference(const std::vector<float>& rows) const = 0;
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/kernels/cpu/cpu_device.h"
 #include "tests/kernels/cpu/state_ops.h"
 
 namespace quire::testing {
@@ -18,6 +19,10 @@ using kernels::Status;
 
 size_t to_size(int64_t count) {
   return static_cast<size_t>(count);
+}
+
+StateTarget on(const CpuDevice& device) {
+  return {device.table(), device.context()};
 }
 
 // Tokens of a sequence in a step.
@@ -72,7 +77,7 @@ class StateSlots {
     common.batch = batch.view();
     common.store = {memory_, stride_};
     common.output = output.data();
-    EXPECT_EQ(op_.run(device_, common, rows.data()), Status::ok);
+    EXPECT_EQ(op_.run(on(device_), common, rows.data()), Status::ok);
     std::vector<std::vector<float>> results;
     auto from = output.begin();
     for (const TestLane& lane : lanes) {
@@ -472,7 +477,7 @@ TEST(StateErrorsTest, SlotsAndBanksThatDoNotFitAreRefused) {
   common.store.memory = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
   common.store.slot_stride = kernels::state_bytes(op.shape());
   common.output = output.data();
-  const auto refused = [&] { return op.run(device, common, rows.data()) == Status::invalid_argument; };
+  const auto refused = [&] { return op.run(on(device), common, rows.data()) == Status::invalid_argument; };
   EXPECT_FALSE(refused());
   bank = 4;
   EXPECT_TRUE(refused());

@@ -46,7 +46,7 @@ struct TestContext {
 };
 
 // A deterministic device with a context of small_limits.
-class CudaTest : public testing::Test {
+class CudaTest : public ::testing::Test {
  protected:
   void SetUp() override {
     open(true);

@@ -1,0 +1,733 @@
+// Heads of layers with a recurrent state: S <- decay S + key update^T, o = S^T query, with the convolution
+// of their inputs and the gated norm of their results.
+//
+// With G_t the decay summed from the line to token t, and S the state at the line, token t computes
+//   read_t = (e^G_t key_t)^T S + sum over j < t of ((e^(G_t - G_j) key_t) . key_j) update_j   (delta rule)
+//   update_t = beta (value_t - read_t), or a multiple of value_t
+//   o_t = (e^G_t query_t)^T S + sum over j <= t of ((e^(G_t - G_j) query_t) . key_j) update_j
+// and the state at the next line is e^G S + sum over j of (e^(G - G_j) key_j) update_j^T, G the whole sum.
+//
+// One block computes some columns of one head of one sequence, line by line. Each of its 8 warps holds the
+// rows of S of kKeys key elements in registers, and each lane kCols columns of them. So the state is read
+// once and written only if the step ends beyond the line. One kernel has two forms: tiles of 16 tokens and 32
+// columns for prompts, and of one token and a whole head for decoding, which reads more bytes at once. A
+// column's sums are the same in both: over the key elements of a warp in their order, over the warps in
+// their order, then over the rows of the line in their order. Sums over key elements of pairs of rows, and
+// norms, are functions of a row alone. So results do not depend on the chunks of a prompt or the form.
+//
+// Inputs of the convolution are not overwritten, except those of the values if the results go there: the last
+// ones of a tile are kept for the next.
+#include <type_traits>
+
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/device/ptx.cuh"
+#include "kernels/cuda/state/gate.cuh"
+#include "kernels/cuda/state/state_lane.cuh"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int kWarps = 8;  // slices of the key elements
+constexpr int kThreads = 32 * kWarps;
+constexpr int kWindow = kMaxConvTaps - 1;
+
+enum class Form { plain, delta, delta_per_channel };
+
+// Shared memory of a block. Rows of keys have kStride floats, so that rows begin in different banks.
+template <int kKeys, int kCols, int kRows, Form kForm>
+struct Space {
+  static constexpr int kPaddedKey = kWarps * kKeys;
+  static constexpr int kStride = kPaddedKey + 4;
+  static constexpr int kTile = 32 * kCols;
+  static constexpr bool kReads = kForm != Form::plain;
+  static constexpr bool kPerChannel = kForm == Form::delta_per_channel;
+  // Products of a single token's key and query are computed together, those of more tokens one after the
+  // other.
+  static constexpr bool kIsSingle = kRows == 1;
+  static constexpr int kQueryProducts = kIsSingle ? 1 : 0;
+
+  float keys[kStateLine][kStride];  // of the line so far, zeros beyond key_dim
+  float queries[kRows][kStride];
+  float decayed_keys[kPerChannel ? kRows : 1][kPerChannel ? kStride : 4];          // e^G key
+  float decays[kPerChannel ? kStateLine : 1][kPerChannel ? kStride : kStateLine];  // G of the line so far
+  float products[kWarps][kRows + kQueryProducts][kTile];  // of a warp's key elements with the state
+  float updates[kStateLine][kTile];                       // of the line so far
+  float inputs[kWindow + kRows][kTile];  // of the convolution of the values, the tile's from kWindow on
+  float values[kRows][kTile];
+  float results[kRows][kTile];  // reads of the delta rule, then results that the block gates
+  float key_weights[kRows][kStateLine];
+  float query_weights[kRows][kStateLine];
+  float factors[kStateLine];  // beta, or the multiple of the value
+};
+
+// Consecutive tokens of a lane in one line.
+struct Tile {
+  int row;       // matrix row of the first token
+  int position;  // of the first token
+  int begin;     // index in the line of the first token, and number of tokens
+  int count;
+  uint8_t* bank;  // that keeps the line, or nullptr
+  bool enters;    // the bank holds nothing of the line yet, and there were tokens before
+};
+
+// Returns the summed decay of row j of the line; `c` is the channel, if each has its own.
+template <typename Space>
+__device__ __forceinline__ float decay_at(const Space& space, int j, int c) {
+  if constexpr (Space::kPerChannel) return space.decays[j][c];
+  return space.decays[0][j];
+}
+
+__device__ __forceinline__ float4 fma_4(float4 a, float4 b, float4 c) {
+  return {__fmaf_rn(a.x, b.x, c.x), __fmaf_rn(a.y, b.y, c.y), __fmaf_rn(a.z, b.z, c.z),
+          __fmaf_rn(a.w, b.w, c.w)};
+}
+__device__ __forceinline__ float sum_4(float4 v) {
+  return __fadd_rn(__fadd_rn(v.x, v.y), __fadd_rn(v.z, v.w));
+}
+__device__ __forceinline__ float4 four_at(const float* place) {
+  return *reinterpret_cast<const float4*>(place);
+}
+
+// Numbers that all parts of the kernel need.
+template <typename Space>
+struct Block {
+  const HeadsArguments& a;
+  Space& space;
+  StateLane lane;
+  int head;
+  int key_head;
+  int first_column;  // of the head's values
+  int value_stride;  // padded value_dim
+  int padded_key;    // of rows in a bank
+  bool owns_keys;    // keeps the keys and the inputs of queries and keys
+  int warp;
+  int lane_idx;
+
+  __device__ const float* kept_keys(const uint8_t* bank) const {
+    return floats_at(bank, a.memory.layout.keys) + static_cast<size_t>(key_head) * kStateLine * padded_key;
+  }
+  __device__ const float* kept_updates(const uint8_t* bank) const {
+    return floats_at(bank, a.memory.layout.updates) + static_cast<size_t>(head) * kStateLine * value_stride;
+  }
+  __device__ const float* kept_decays(const uint8_t* bank) const {
+    return floats_at(bank, a.memory.layout.decays) +
+           static_cast<size_t>(head) * kStateLine * (Space::kPerChannel ? padded_key : 1);
+  }
+  // Returns the first of this thread's elements of the state.
+  __device__ const float* kept_state(const uint8_t* bank) const {
+    return floats_at(bank, a.memory.layout.state) +
+           (static_cast<size_t>(head) * padded_key + warp * (Space::kPaddedKey / kWarps)) * value_stride +
+           first_column + lane_idx * (Space::kTile / 32);
+  }
+};
+
+template <int kCols>
+struct Columns {
+  float v[kCols];
+};
+template <int kCols>
+__device__ __forceinline__ Columns<kCols> load_columns(const float* from) {
+  Columns<kCols> out;
+  if constexpr (kCols == 4) {
+    const float4 v = four_at(from);
+    out.v[0] = v.x, out.v[1] = v.y, out.v[2] = v.z, out.v[3] = v.w;
+  } else if constexpr (kCols == 2) {
+    const float2 v = *reinterpret_cast<const float2*>(from);
+    out.v[0] = v.x, out.v[1] = v.y;
+  } else {
+    out.v[0] = *from;
+  }
+  return out;
+}
+template <int kCols>
+__device__ __forceinline__ void store_columns(float* to, const Columns<kCols>& c) {
+  if constexpr (kCols == 4) {
+    *reinterpret_cast<float4*>(to) = make_float4(c.v[0], c.v[1], c.v[2], c.v[3]);
+  } else if constexpr (kCols == 2) {
+    *reinterpret_cast<float2*>(to) = make_float2(c.v[0], c.v[1]);
+  } else {
+    *to = c.v[0];
+  }
+}
+
+// The rows of the state of a warp's key elements, in a lane's columns.
+template <int kKeys, int kCols>
+struct StatePart {
+  Columns<kCols> rows[kKeys];
+};
+
+template <int kKeys, int kCols, typename Space>
+__device__ __forceinline__ void load_state(const Block<Space>& b, StatePart<kKeys, kCols>& state) {
+  const bool inside = b.first_column + b.lane_idx * kCols < b.value_stride && source_line(b.lane) > 0;
+  const float* const from = b.kept_state(b.lane.source);
+#pragma unroll
+  for (int k = 0; k < kKeys; ++k) {
+    state.rows[k] = {};
+    if (inside && b.warp * kKeys + k < b.a.key_dim)
+      state.rows[k] = load_columns<kCols>(from + static_cast<size_t>(k) * b.value_stride);
+  }
+}
+
+template <int kKeys, int kCols, typename Space>
+__device__ __forceinline__ void store_state(const Block<Space>& b, uint8_t* bank,
+                                            const StatePart<kKeys, kCols>& state) {
+  if (b.first_column + b.lane_idx * kCols >= b.value_stride) return;
+  auto* const to = const_cast<float*>(b.kept_state(bank));
+#pragma unroll
+  for (int k = 0; k < kKeys; ++k)
+    if (b.warp * kKeys + k < b.a.key_dim)
+      store_columns<kCols>(to + static_cast<size_t>(k) * b.value_stride, state.rows[k]);
+}
+
+// Loads the first `count` rows of the line that the source holds.
+template <typename Space>
+__device__ __forceinline__ void load_rows(const Block<Space>& b, int count) {
+  Space& space = b.space;
+  const float* const keys = b.kept_keys(b.lane.source);
+  const float* const decays = b.kept_decays(b.lane.source);
+  const float* const updates = b.kept_updates(b.lane.source);
+  for (int i = threadIdx.x; i < count * Space::kPaddedKey; i += kThreads) {
+    const int j = i / Space::kPaddedKey, c = i % Space::kPaddedKey;
+    const bool inside = c < b.padded_key;
+    space.keys[j][c] = inside ? keys[j * b.padded_key + c] : 0.0f;
+    if constexpr (Space::kPerChannel) space.decays[j][c] = inside ? decays[j * b.padded_key + c] : 0.0f;
+  }
+  for (int i = threadIdx.x; i < count * Space::kTile; i += kThreads) {
+    const int j = i / Space::kTile, c = i % Space::kTile, column = b.first_column + c;
+    space.updates[j][c] = column < b.value_stride ? updates[j * b.value_stride + column] : 0.0f;
+  }
+  if (!Space::kPerChannel && static_cast<int>(threadIdx.x) < count)
+    space.decays[0][threadIdx.x] = decays[threadIdx.x];
+}
+
+// Forms the state at the next line. The line's rows are in shared memory, and its keys are overwritten.
+template <int kKeys, int kCols, typename Space>
+__device__ __forceinline__ void form_state(const Block<Space>& b, StatePart<kKeys, kCols>& state) {
+  Space& space = b.space;
+  for (int i = threadIdx.x; i < kStateLine * Space::kPaddedKey; i += kThreads) {
+    const int j = i / Space::kPaddedKey, c = i % Space::kPaddedKey;
+    const float decay = __fsub_rn(decay_at(space, kStateLine - 1, c), decay_at(space, j, c));
+    space.keys[j][c] = __fmul_rn(expf(decay), space.keys[j][c]);
+  }
+  __syncthreads();
+  const int first = b.warp * kKeys;
+#pragma unroll
+  for (int k = 0; k < kKeys; ++k) {
+    const float decay = expf(decay_at(space, kStateLine - 1, first + k));
+#pragma unroll
+    for (int c = 0; c < kCols; ++c) state.rows[k].v[c] = __fmul_rn(decay, state.rows[k].v[c]);
+  }
+#pragma unroll 4
+  for (int j = 0; j < kStateLine; ++j) {
+    const Columns<kCols> update = load_columns<kCols>(&space.updates[j][b.lane_idx * kCols]);
+#pragma unroll
+    for (int k = 0; k < kKeys; k += 4) {
+      const float4 four = four_at(&space.keys[j][first + k]);
+      const float key[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int c = 0; c < kCols; ++c)
+          state.rows[k + i].v[c] = __fmaf_rn(key[i], update.v[c], state.rows[k + i].v[c]);
+    }
+  }
+  __syncthreads();
+}
+
+// Returns one convolved element of a query or key, and keeps its inputs if `keeps`.
+template <typename Space>
+__device__ __forceinline__ float convolved(const Block<Space>& b, const FloatRows& rows, const Tile& tile,
+                                           int i, int column, bool keeps) {
+  const HeadsArguments& a = b.a;
+  const int taps = a.conv_taps, position = tile.position + i;
+  const size_t row = tile.row + i;
+  float x = rows.rows[row * rows.stride + column], y = x;
+  if (taps > 0) {
+    const int channel = rows.taps.first_channel + column;
+    const bool keeps_window = keeps && tile.enters && i == 0;
+    y = 0.0f;
+    for (int j = 0; j < taps; ++j) {
+      const int back = taps - 1 - j;
+      x = position - back < b.lane.position
+              ? earlier_input(a.memory, b.lane, taps, a.conv_channels, channel, position - back)
+              : rows.rows[(row - back) * rows.stride + column];
+      y = __fmaf_rn(rows.taps.weight[static_cast<size_t>(j) * rows.taps.stride + column], x, y);
+      if (keeps_window || (keeps && back == 0))
+        *kept_input(a.memory, tile.bank, taps, a.conv_channels, channel, tile.begin + i - back) = x;
+    }
+    if (rows.taps.bias != nullptr) y = __fadd_rn(y, rows.taps.bias[column]);
+  }
+  return a.silu ? silu_of(y) : y;
+}
+
+// Computes queries and keys of the tile; a warp computes one row of either.
+template <int kKeys, typename Space>
+__device__ __forceinline__ void prepare_keys(const Block<Space>& b, const Tile& tile) {
+  constexpr int kOfLane = kKeys * kWarps / 32;
+  const HeadsArguments& a = b.a;
+  const bool keeps = b.owns_keys && tile.bank != nullptr;
+  for (int item = b.warp; item < 2 * tile.count; item += kWarps) {
+    const bool is_key = (item & 1) != 0;
+    const int i = item >> 1;
+    const FloatRows& rows = is_key ? a.key : a.query;
+    float values[kOfLane], squares = 0.0f;
+#pragma unroll
+    for (int m = 0; m < kOfLane; ++m) {
+      const int c = b.lane_idx + 32 * m;
+      values[m] = c < a.key_dim ? convolved(b, rows, tile, i, b.key_head * a.key_dim + c, keeps) : 0.0f;
+      squares = __fmaf_rn(values[m], values[m], squares);
+    }
+    if (a.normalises_keys) {
+      const float root = sqrtf(__fadd_rn(sum_of_warp(squares), 1e-6f));
+      const float factor = __fmul_rn(__fdiv_rn(1.0f, root), is_key ? 1.0f : a.query_scale);
+#pragma unroll
+      for (int m = 0; m < kOfLane; ++m) values[m] = __fmul_rn(values[m], factor);
+    }
+    float* const to = is_key ? b.space.keys[tile.begin + i] : b.space.queries[i];
+#pragma unroll
+    for (int m = 0; m < kOfLane; ++m) {
+      const int c = b.lane_idx + 32 * m;
+      to[c] = values[m];
+      if (is_key && keeps && c < b.padded_key)
+        const_cast<float*>(b.kept_keys(tile.bank))[(tile.begin + i) * b.padded_key + c] = values[m];
+    }
+  }
+}
+
+// Loads the inputs of the tile's values, and with the first tile those before it.
+template <typename Space>
+__device__ __forceinline__ void load_values(const Block<Space>& b, const Tile& tile, bool is_first) {
+  const HeadsArguments& a = b.a;
+  const int before = is_first && a.conv_taps > 0 ? a.conv_taps - 1 : 0;
+  for (int i = threadIdx.x; i < (before + tile.count) * Space::kTile; i += kThreads) {
+    const int t = i / Space::kTile - before, c = i % Space::kTile, own = b.first_column + c;
+    const int column = b.head * a.value_dim + own;
+    float x = 0.0f;
+    if (own < a.value_dim)
+      x = t < 0 ? earlier_input(a.memory, b.lane, a.conv_taps, a.conv_channels,
+                                a.value.taps.first_channel + column, tile.position + t)
+                : a.value.rows[static_cast<size_t>(tile.row + t) * a.value.stride + column];
+    b.space.inputs[kWindow + t][c] = x;
+  }
+}
+
+// Convolves the values, and keeps their inputs.
+template <typename Space>
+__device__ __forceinline__ void prepare_values(const Block<Space>& b, const Tile& tile) {
+  const HeadsArguments& a = b.a;
+  const int taps = a.conv_taps;
+  for (int i = threadIdx.x; i < tile.count * Space::kTile; i += kThreads) {
+    const int t = i / Space::kTile, c = i % Space::kTile, own = b.first_column + c;
+    float y = 0.0f;
+    if (own < a.value_dim) {
+      const int column = b.head * a.value_dim + own;
+      if (taps == 0) y = b.space.inputs[kWindow + t][c];
+      for (int j = 0; j < taps; ++j) {
+        const int back = taps - 1 - j;
+        const float x = b.space.inputs[kWindow + t - back][c];
+        y = __fmaf_rn(a.value.taps.weight[static_cast<size_t>(j) * a.value.taps.stride + column], x, y);
+        if (tile.bank != nullptr && (back == 0 || (tile.enters && t == 0)))
+          *kept_input(a.memory, tile.bank, taps, a.conv_channels, a.value.taps.first_channel + column,
+                      tile.begin + t - back) = x;
+      }
+      if (taps > 0 && a.value.taps.bias != nullptr) y = __fadd_rn(y, a.value.taps.bias[column]);
+      if (a.silu) y = silu_of(y);
+    }
+    b.space.values[t][c] = y;
+  }
+}
+
+// Moves the last inputs of the tile's values to where the next tile reads them.
+template <typename Space>
+__device__ __forceinline__ void keep_window(const Block<Space>& b, const Tile& tile) {
+  float kept = 0.0f;
+  const int i = threadIdx.x, j = i / Space::kTile, c = i % Space::kTile;
+  static_assert(kWindow * Space::kTile <= kThreads || Space::kTile > 32);
+  if (j < kWindow) kept = b.space.inputs[tile.count + j][c];
+  __syncthreads();
+  if (j < kWindow) b.space.inputs[j][c] = kept;
+}
+
+__device__ __forceinline__ float decay_of(const HeadRates& r, float rate, float x) {
+  if (r.decay_kind == DecayKind::bounded) return __fmul_rn(r.lower_bound, sigmoid_of(__fmul_rn(rate, x)));
+  return -__fmul_rn(rate, softplus_of(x));
+}
+
+// Computes what each token has as single numbers: summed decays, and the factors of the updates. By one warp.
+template <typename Space>
+__device__ __forceinline__ void prepare_tokens(const Block<Space>& b, const Tile& tile) {
+  const HeadsArguments& a = b.a;
+  const HeadRates& r = a.rates;
+  const int t = b.lane_idx, head = b.head;
+  float g = 0.0f, factor = 1.0f;
+  if (t < tile.count) {
+    const size_t row = tile.row + t;
+    if (a.rule == HeadRule::linear) {
+      g = -r.slopes[head];
+    } else {
+      const float x = Space::kPerChannel ? 0.0f
+                                         : __fadd_rn(a.decay.rows[row * a.decay.stride + head],
+                                                     r.bias != nullptr ? r.bias[head] : 0.0f);
+      if (a.rule == HeadRule::state_space) {
+        factor = fminf(r.most_step, fmaxf(r.least_step, softplus_of(x)));
+        g = -__fmul_rn(expf(r.a_log[head]), factor);
+      } else {
+        if (!Space::kPerChannel) g = decay_of(r, expf(r.a_log[head]), x);
+        factor = __fmul_rn(r.beta_scale, sigmoid_of(a.beta.rows[row * a.beta.stride + head]));
+      }
+    }
+    b.space.factors[t] = factor;
+  }
+  if (Space::kPerChannel) return;
+  float sum = tile.begin > 0 ? b.space.decays[0][tile.begin - 1] : 0.0f, own = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kStateLine; ++i) {
+    sum = __fadd_rn(sum, __shfl_sync(0xffffffffU, g, i));
+    if (i == t) own = sum;
+  }
+  if (t >= tile.count) return;
+  b.space.decays[0][tile.begin + t] = own;
+  if (tile.bank != nullptr && b.first_column == 0)
+    const_cast<float*>(b.kept_decays(tile.bank))[tile.begin + t] = own;
+}
+
+// Sums the decays of channels.
+template <typename Space>
+__device__ __forceinline__ void sum_channel_decays(const Block<Space>& b, const Tile& tile) {
+  const HeadsArguments& a = b.a;
+  const HeadRates& r = a.rates;
+  const float rate = expf(r.a_log[b.head]);
+  for (int c = threadIdx.x; c < Space::kPaddedKey; c += kThreads) {
+    const bool inside = c < a.key_dim;
+    const int column = b.head * a.key_dim + c;
+    const float bias = inside && r.bias != nullptr ? r.bias[column] : 0.0f;
+    float sum = tile.begin > 0 ? decay_at(b.space, tile.begin - 1, c) : 0.0f;
+    for (int t = 0; t < tile.count; ++t) {
+      const size_t row = tile.row + t;
+      if (inside)
+        sum = __fadd_rn(sum, decay_of(r, rate, __fadd_rn(a.decay.rows[row * a.decay.stride + column], bias)));
+      b.space.decays[tile.begin + t][c] = sum;
+      if (tile.bank != nullptr && b.first_column == 0 && c < b.padded_key)
+        const_cast<float*>(b.kept_decays(tile.bank))[(tile.begin + t) * b.padded_key + c] = sum;
+    }
+  }
+}
+
+// Computes the weights of the rows up to each token. A thread computes pairs of a token and a row.
+template <int kRows, typename Space>
+__device__ __forceinline__ void weigh_rows(const Block<Space>& b, const Tile& tile) {
+  Space& space = b.space;
+  for (int pair = threadIdx.x; pair < kRows * kStateLine; pair += kThreads) {
+    const int t = pair / kStateLine, j = pair % kStateLine, i = tile.begin + t;
+    if (t >= tile.count || j > i) continue;
+    float4 of_query = {}, of_key = {};
+#pragma unroll 4
+    for (int c = 0; c < Space::kPaddedKey; c += 4) {
+      float4 other = four_at(&space.keys[j][c]);
+      if constexpr (Space::kPerChannel) {
+        const float4 g = four_at(&space.decays[i][c]), earlier = four_at(&space.decays[j][c]);
+        other.x = __fmul_rn(expf(__fsub_rn(g.x, earlier.x)), other.x);
+        other.y = __fmul_rn(expf(__fsub_rn(g.y, earlier.y)), other.y);
+        other.z = __fmul_rn(expf(__fsub_rn(g.z, earlier.z)), other.z);
+        other.w = __fmul_rn(expf(__fsub_rn(g.w, earlier.w)), other.w);
+      }
+      of_query = fma_4(four_at(&space.queries[t][c]), other, of_query);
+      if (Space::kReads) of_key = fma_4(four_at(&space.keys[i][c]), other, of_key);
+    }
+    const float factor =
+        Space::kPerChannel ? 1.0f : expf(__fsub_rn(decay_at(space, i, 0), decay_at(space, j, 0)));
+    space.query_weights[t][j] = __fmul_rn(factor, sum_4(of_query));
+    if (Space::kReads) space.key_weights[t][j] = __fmul_rn(factor, sum_4(of_key));
+  }
+}
+
+// Multiplies keys and queries by the decays of their channels. Comes after weigh_rows, which reads queries
+// without them.
+template <typename Space>
+__device__ __forceinline__ void decay_vectors(const Block<Space>& b, const Tile& tile) {
+  Space& space = b.space;
+  for (int i = threadIdx.x; i < tile.count * Space::kPaddedKey; i += kThreads) {
+    const int t = i / Space::kPaddedKey, c = i % Space::kPaddedKey;
+    const float decay = expf(space.decays[tile.begin + t][c]);
+    space.queries[t][c] = __fmul_rn(decay, space.queries[t][c]);
+    space.decayed_keys[t][c] = __fmul_rn(decay, space.keys[tile.begin + t][c]);
+  }
+}
+
+// Multiplies a warp's elements of the vectors with its rows of the state.
+template <int kKeys, int kCols, typename Space>
+__device__ __forceinline__ void read_state(const Block<Space>& b, const StatePart<kKeys, kCols>& state,
+                                           const float* vectors, int count, int first_product) {
+#pragma unroll 2
+  for (int t = 0; t < count; ++t) {
+    Columns<kCols> sums = {};
+#pragma unroll
+    for (int k = 0; k < kKeys; k += 4) {
+      const float4 four = four_at(vectors + t * Space::kStride + b.warp * kKeys + k);
+      const float x[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int c = 0; c < kCols; ++c) sums.v[c] = __fmaf_rn(x[i], state.rows[k + i].v[c], sums.v[c]);
+    }
+    store_columns<kCols>(&b.space.products[b.warp][first_product + t][b.lane_idx * kCols], sums);
+  }
+}
+
+// Returns the product of a token's key (first_product 0) or query with a column of the state.
+template <typename Space>
+__device__ __forceinline__ float product_of(const Block<Space>& b, const Tile& tile, int first_product, int t,
+                                            int c) {
+  float sum = b.space.products[0][first_product + t][c];
+#pragma unroll
+  for (int w = 1; w < kWarps; ++w) sum = __fadd_rn(sum, b.space.products[w][first_product + t][c]);
+  return Space::kPerChannel ? sum : __fmul_rn(expf(decay_at(b.space, tile.begin + t, 0)), sum);
+}
+
+// Computes what the delta rule reads of the state and of the rows before the tile.
+template <typename Space>
+__device__ __forceinline__ void read_rows(const Block<Space>& b, const Tile& tile) {
+  for (int i = threadIdx.x; i < tile.count * Space::kTile; i += kThreads) {
+    const int t = i / Space::kTile, c = i % Space::kTile;
+    float read = product_of(b, tile, 0, t, c);
+    for (int j = 0; j < tile.begin; ++j)
+      read = __fmaf_rn(b.space.key_weights[t][j], b.space.updates[j][c], read);
+    b.space.results[t][c] = read;
+  }
+}
+
+// Computes the updates of the delta rule, token by token; one thread for each column.
+template <int kRows, typename Space>
+__device__ __forceinline__ void solve(const Block<Space>& b, const Tile& tile) {
+  Space& space = b.space;
+  const int c = threadIdx.x;
+  if (c >= Space::kTile) return;
+  float reads[kRows];
+#pragma unroll
+  for (int t = 0; t < kRows; ++t)
+    if (t < tile.count) reads[t] = space.results[t][c];
+#pragma unroll
+  for (int t = 0; t < kRows; ++t) {
+    if (t >= tile.count) break;
+    const float update = __fmul_rn(space.factors[t], __fsub_rn(space.values[t][c], reads[t]));
+    space.updates[tile.begin + t][c] = update;
+#pragma unroll
+    for (int later = t + 1; later < kRows; ++later)
+      if (later < tile.count)
+        reads[later] = __fmaf_rn(space.key_weights[later][tile.begin + t], update, reads[later]);
+  }
+}
+
+template <typename Space>
+__device__ __forceinline__ void scale_values(const Block<Space>& b, const Tile& tile) {
+  for (int i = threadIdx.x; i < tile.count * Space::kTile; i += kThreads) {
+    const int t = i / Space::kTile, c = i % Space::kTile;
+    b.space.updates[tile.begin + t][c] = __fmul_rn(b.space.factors[t], b.space.values[t][c]);
+  }
+}
+
+// Computes the results, and keeps the updates.
+template <typename Space>
+__device__ __forceinline__ void finish(const Block<Space>& b, const Tile& tile) {
+  const HeadsArguments& a = b.a;
+  Space& space = b.space;
+  const float skip = a.rates.skip != nullptr ? a.rates.skip[b.head] : 0.0f;
+  for (int i = threadIdx.x; i < tile.count * Space::kTile; i += kThreads) {
+    const int t = i / Space::kTile, c = i % Space::kTile, own = b.first_column + c;
+    if (own >= b.value_stride) continue;
+    float y = product_of(b, tile, Space::kQueryProducts, t, c);
+    for (int j = 0; j <= tile.begin + t; ++j)
+      y = __fmaf_rn(space.query_weights[t][j], space.updates[j][c], y);
+    if (a.rates.skip != nullptr) y = __fmaf_rn(skip, space.values[t][c], y);
+    if (tile.bank != nullptr)
+      const_cast<float*>(b.kept_updates(tile.bank))[(tile.begin + t) * b.value_stride + own] =
+          space.updates[tile.begin + t][c];
+    if (own >= a.value_dim) continue;
+    const size_t row = tile.row + t, column = b.head * a.value_dim + own;
+    if (a.result == HeadResult::gated) {
+      space.results[t][c] = y;
+    } else if (a.result == HeadResult::value_rows) {
+      a.value.rows[row * a.value.stride + column] = y;
+    } else {
+      a.output[row * (a.num_heads * a.value_dim) + column] = __float2half_rn(y);
+    }
+  }
+}
+
+template <typename Space>
+__device__ __forceinline__ void gate_results(const Block<Space>& b, const Tile& tile) {
+  const HeadsArguments& a = b.a;
+  const size_t column = static_cast<size_t>(b.head) * a.value_dim;
+  const float* weight = a.gate_weight;
+  if (weight != nullptr && !a.gate_spec.shared_weight) weight += column;
+  for (int t = b.warp; t < tile.count; t += kWarps) {
+    const size_t row = tile.row + t;
+    const float* gate = a.gate.rows != nullptr ? a.gate.rows + row * a.gate.stride + column : nullptr;
+    gate_group_by_warp(a.gate_spec, b.space.results[t], gate, weight,
+                       a.output + row * (a.num_heads * a.value_dim) + column);
+  }
+}
+
+template <int kKeys, int kCols, int kRows, typename Space>
+__device__ __forceinline__ void compute_tile(const Block<Space>& b, const Tile& tile, bool is_first,
+                                             const StatePart<kKeys, kCols>& state) {
+  Space& space = b.space;
+  prepare_keys<kKeys>(b, tile);
+  load_values(b, tile, is_first);
+  if (b.warp == kWarps - 1) prepare_tokens(b, tile);
+  if constexpr (Space::kPerChannel) sum_channel_decays(b, tile);
+  __syncthreads();
+  prepare_values(b, tile);
+  weigh_rows<kRows>(b, tile);
+  if constexpr (Space::kPerChannel) {
+    __syncthreads();
+    decay_vectors(b, tile);
+    __syncthreads();
+  }
+  const float* const queries = space.queries[0];
+  const float* const keys = Space::kPerChannel ? space.decayed_keys[0] : space.keys[tile.begin];
+  if constexpr (Space::kReads) read_state(b, state, keys, tile.count, 0);
+  if constexpr (Space::kIsSingle || !Space::kReads)
+    read_state(b, state, queries, tile.count, Space::kQueryProducts);
+  __syncthreads();
+  // With a single token each thread goes on with the columns that it has computed itself.
+  if constexpr (Space::kReads) {
+    read_rows(b, tile);
+    if (!Space::kIsSingle) __syncthreads();
+    solve<kRows>(b, tile);
+    if (!Space::kIsSingle) read_state(b, state, queries, tile.count, 0);
+  } else {
+    scale_values(b, tile);
+  }
+  if (!Space::kIsSingle) __syncthreads();
+  finish(b, tile);
+  if (b.a.result != HeadResult::gated) return;
+  __syncthreads();
+  gate_results(b, tile);
+}
+
+template <int kKeys, int kCols, int kRows, Form kForm>
+__global__ void __launch_bounds__(kThreads)
+    heads_kernel(const __grid_constant__ HeadsArguments a, int first_sequence, int tiles) {
+  using OwnSpace = Space<kKeys, kCols, kRows, kForm>;
+  extern __shared__ __align__(16) uint8_t shared[];
+  release_successor();
+  wait_for_predecessor();
+  Block<OwnSpace> b = {a, *reinterpret_cast<OwnSpace*>(shared)};
+  b.lane = open_lane(a.memory, first_sequence + blockIdx.y);
+  if (b.lane.num_rows == 0) return;
+  b.head = blockIdx.x / tiles;
+  b.key_head = b.head / a.heads_per_key;
+  b.first_column = blockIdx.x % tiles * OwnSpace::kTile;
+  b.value_stride = padded_to_16(a.value_dim);
+  b.padded_key = padded_to_16(a.key_dim);
+  b.owns_keys = b.first_column == 0 && b.head % a.heads_per_key == 0;
+  b.warp = threadIdx.x / 32;
+  b.lane_idx = threadIdx.x % 32;
+  const StateLane& lane = b.lane;
+  StatePart<kKeys, kCols> state;
+  load_state(b, state);
+  load_rows(b, lane.forms ? kStateLine : lane.position % kStateLine);
+  __syncthreads();
+  if (lane.forms) {
+    form_state(b, state);
+    if (keeps_line(lane, line_of(lane.position))) store_state(b, lane.first, state);
+  }
+  for (int done = 0; done < lane.num_rows;) {
+    Tile tile;
+    tile.row = lane.first_row + done;
+    tile.position = lane.position + done;
+    tile.begin = tile.position % kStateLine;
+    tile.count = min(kRows, min(lane.num_rows - done, kStateLine - tile.begin));
+    const int line = line_of(tile.position);
+    tile.bank = keeps_line(lane, line) ? bank_of_line(lane, line) : nullptr;
+    tile.enters = tile.begin == 0 && (done > 0 || lane.forms);
+    compute_tile<kKeys, kCols, kRows>(b, tile, done == 0, state);
+    done += tile.count;
+    if (done == lane.num_rows) break;
+    keep_window(b, tile);
+    __syncthreads();
+    form_state(b, state);
+    if (keeps_line(lane, line + 1)) store_state(b, lane.later, state);
+  }
+}
+
+template <int kKeys, int kCols, int kRows, Form kForm>
+cudaError_t launch_form(const HeadsArguments& a, int first_sequence, int num_sequences, Launch l) {
+  using OwnSpace = Space<kKeys, kCols, kRows, kForm>;
+  const int tiles = (a.value_dim + OwnSpace::kTile - 1) / OwnSpace::kTile;
+  const dim3 grid(static_cast<unsigned>(a.num_heads * tiles), static_cast<unsigned>(num_sequences));
+  return launch_kernel(heads_kernel<kKeys, kCols, kRows, kForm>, grid, dim3(kThreads), sizeof(OwnSpace),
+                       l.stream, l.dependent, a, first_sequence, tiles);
+}
+
+// Keys of at most this many elements are computed with kKeys = 16.
+constexpr int kShortKey = 16 * kWarps;
+
+template <int kKeys, Form kForm>
+cudaError_t launch_sequences(const HeadsArguments& a, Launch l) {
+  constexpr int kMostCols = kKeys == 16 ? 4 : 2;
+  cudaError_t error = cudaSuccess;
+  if (a.num_single > 0) {
+    HeadsArguments single = a;
+    const bool is_narrow = a.value_dim <= 64 || kMostCols == 2;
+    if (gates_singles(a)) single.result = HeadResult::gated;
+    error = is_narrow ? launch_form<kKeys, 2, 1, kForm>(single, 0, a.num_single, l)
+                      : launch_form<kKeys, kMostCols, 1, kForm>(single, 0, a.num_single, l);
+  }
+  const int rest = a.num_sequences - a.num_single;
+  if (error != cudaSuccess || rest == 0) return error;
+  return launch_form<kKeys, 1, kStateLine, kForm>(a, a.num_single, rest, l);
+}
+
+template <Form kForm>
+cudaError_t launch_rule(const HeadsArguments& a, Launch l) {
+  return a.key_dim <= kShortKey ? launch_sequences<16, kForm>(a, l) : launch_sequences<32, kForm>(a, l);
+}
+
+template <int kKeys, int kCols, int kRows, Form kForm>
+cudaError_t setup_form(int shared_limit) {
+  const auto kernel = heads_kernel<kKeys, kCols, kRows, kForm>;
+  constexpr int kBytes = static_cast<int>(sizeof(Space<kKeys, kCols, kRows, kForm>));
+  static_assert(kBytes <= (99 << 10), "more shared memory than the smallest supported cards have");
+  if (kBytes > shared_limit) return cudaErrorInvalidValue;
+  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  return error != cudaSuccess ? error : load_kernels(kernel);
+}
+
+template <Form kForm>
+cudaError_t setup_rule(int limit) {
+  for (const auto step :
+       {setup_form<16, 4, 1, kForm>, setup_form<16, 2, 1, kForm>, setup_form<16, 1, kStateLine, kForm>,
+        setup_form<32, 2, 1, kForm>, setup_form<32, 1, kStateLine, kForm>})
+    if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
+  return cudaSuccess;
+}
+
+}  // namespace
+
+bool gates_singles(const HeadsArguments& a) {
+  return a.result == HeadResult::value_rows && a.gate_spec.group_columns == a.value_dim &&
+         a.value_dim <= (a.key_dim <= kShortKey ? 128 : 64);
+}
+
+cudaError_t launch_heads(const HeadsArguments& a, Launch l) {
+  switch (a.rule) {
+    case HeadRule::delta:
+      return launch_rule<Form::delta>(a, l);
+    case HeadRule::delta_per_channel:
+      return launch_rule<Form::delta_per_channel>(a, l);
+    case HeadRule::state_space:
+    case HeadRule::linear:
+      return launch_rule<Form::plain>(a, l);
+  }
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t setup_heads(int shared_limit) {
+  cudaError_t error = setup_rule<Form::plain>(shared_limit);
+  if (error == cudaSuccess) error = setup_rule<Form::delta>(shared_limit);
+  return error == cudaSuccess ? setup_rule<Form::delta_per_channel>(shared_limit) : error;
+}
+
+}  // namespace quire::kernels
