@@ -38,6 +38,21 @@ void take_columns(const ForwardPass& pass, const std::optional<NormLayer>& norm,
   pass.context.check(pass.context.table().norm(pass.context.handle(), &params), "a norm");
 }
 
+// Returns the results of the convolution in f32, as all rows of the scan are. If activations have another
+// type, they replace the inputs of the convolution, the first columns of `rows`.
+kernels::StateRows convolved_rows(const ForwardPass& pass, float* rows, int32_t channels) {
+  if (pass.context.table().activation_dtype == kernels::DType::f32) return {pass.workspace.qkv, channels};
+  kernels::RowOpParams params;
+  params.op = kernels::RowOp::copy;
+  params.target = rows;
+  params.target_stride = 2 * channels;
+  params.a = pass.workspace.qkv;
+  params.a_is_activation = true;
+  params.columns = channels;
+  run_row_op(pass, params);
+  return {rows, 2 * channels};
+}
+
 void build_norm(const std::optional<NormPart>& part, LayerBuilder& builder, std::optional<NormLayer>& layer) {
   if (part) build(*part, builder, layer.emplace());
 }
@@ -127,7 +142,6 @@ void Mamba1Layer::choose(const ForwardPass& pass, kernels::SelectiveScanParams& 
   params.query = {space.at(Scratch::index_query), state_dim};
 }
 
-// The rows are f32 because those of `step` are. A backend with other activations needs x in f32 as well.
 void Mamba1Layer::forward(const ForwardPass& pass, const LayerCache& cache, const Block& block) const {
   float* const rows = pass.workspace.at(Scratch::query);
   multiply_rows(pass, in, block.input_rows(pass), rows, pass.num_tokens());
@@ -137,7 +151,7 @@ void Mamba1Layer::forward(const ForwardPass& pass, const LayerCache& cache, cons
   set_state(pass, cache,
             kernels::state_bytes(kernels::state_shape(conv_of(channels, conv.num_taps, conv_silu))), params);
   choose(pass, params);
-  params.input = {pass.workspace.qkv, channels};
+  params.input = convolved_rows(pass, rows, channels);
   params.a_log = a_log.as<float>();
   params.skip = skip.as<float>();
   params.norm_input.gate = {rows + channels, 2 * channels};
