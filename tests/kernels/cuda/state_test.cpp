@@ -459,7 +459,7 @@ TEST_F(StateTest, GatedNormByItselfEqualsDoublePrecision) {
       ASSERT_EQ(table_->gated_norm(context_, &p), Status::ok);
       std::vector<double> expected(5 * wide);
       for (size_t i = 0; i < expected.size(); ++i)
-        expected[i] = half_to_float(input[i / wide * (wide + 7) + i % wide]);
+        expected[i] = double{half_to_float(input[i / wide * (wide + 7) + i % wide])};
       for (size_t i = 0; i < expected.size(); i += size(columns))
         testing::gated_norm_reference(p, &expected[i], &gates[i / wide * (wide + 3) + i % wide],
                                       &weight[i % wide], &expected[i]);
