@@ -239,7 +239,6 @@ Status gated_norm(Context* context, const GatedNormParams* params) {
   rows.input_stride = p.input.stride;
   if (p.gate != GateKind::none) rows.gate = p.norm_input.gate.rows;
   rows.gate_stride = p.norm_input.gate.stride;
-  rows.gate_is_f32 = p.gate_is_f32;
   rows.weight = p.norm_input.weight;
   rows.rows = p.rows;
   rows.columns = p.columns;

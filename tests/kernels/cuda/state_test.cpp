@@ -436,23 +436,21 @@ TEST_F(StateTest, ReplayedStepsHaveTheBitsOfTheStraightRun) {
 
 TEST_F(StateTest, GatedNormByItselfEqualsDoublePrecision) {
   for (const int32_t columns : {21, 700}) {
-    for (const bool gate_is_f32 : {false, true}) {
+    for (const bool gates_first : {false, true}) {
       GatedNormParams p;
-      p.gate = gate_is_f32 ? GateKind::silu : GateKind::sigmoid;
-      p.gates_first = gate_is_f32;
+      p.gate = gates_first ? GateKind::silu : GateKind::sigmoid;
+      p.gates_first = gates_first;
       p.normalises = true;
       p.group_columns = columns;
       p.rows = 5;
       p.columns = 3 * columns;
-      p.gate_is_f32 = gate_is_f32;
       const size_t wide = size(p.columns);
       std::mt19937 random(random_.below(1000));
       const auto input = to_halves(random_floats(5 * (wide + 7), random));
       const auto gates = to_floats(to_halves(random_floats(5 * (wide + 3), random)));
       const auto weight = random_floats(wide, random);
       p.input = {to_device(input), p.columns + 7};
-      p.norm_input.gate = {gate_is_f32 ? static_cast<void*>(to_device(gates)) : to_device(to_halves(gates)),
-                           p.columns + 3};
+      p.norm_input.gate = {to_device(to_halves(gates)), p.columns + 3};
       p.norm_input.weight = to_device(weight);
       auto* output = poisoned<uint16_t>(5 * wide);
       p.output = output;
