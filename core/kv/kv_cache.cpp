@@ -25,12 +25,12 @@ KvCache::KvCache(const KvCacheOptions& options)
       names_(static_cast<size_t>(options.pool.num_pages)),
       states_(options.num_state_slots, options.pool.page_tokens),
       state_names_(static_cast<size_t>(options.num_state_slots)),
-      max_pinned_states_(std::max(0, options.num_state_slots - options.max_sequences)),
       sequences_(static_cast<size_t>(options.max_pages_per_sequence)) {
   Expects(options.windows.size() <= kMaxWindowGroups);
   Expects(seams_.offload_tier == nullptr || options.windows.empty());
   windows_.reserve(options.windows.size());
   for (const WindowGroup& group : options.windows) windows_.emplace_back(group, options.pool.num_pages);
+  pins_.max_states = std::max(0, options.num_state_slots - options.max_sequences);
   found_.reserve(sequences_.max_pages());
   step_.reserve(static_cast<size_t>(options.max_sequences), windows_.size());
 }

@@ -200,6 +200,7 @@ class KvCache {
     std::vector<PageId> pages;
     std::array<std::vector<PageId>, kMaxWindowGroups> slots;  // pages whose slots pins use
     std::vector<int32_t> states;                              // slots of snapshots
+    int32_t max_states = 0;                                   // the other slots are for running sequences
   };
 
   Sequence& get(SequenceId id) { return sequences_.at(id); }
@@ -293,7 +294,6 @@ class KvCache {
   std::vector<SlotPool> windows_;
   StatePool states_;
   std::vector<PageName> state_names_;  // names of snapshots, by slot
-  const int32_t max_pinned_states_;
   SequenceTable sequences_;
   std::unordered_map<std::string, PrefixRoot> roots_;
   Pins pins_;

@@ -84,12 +84,12 @@ void KvCache::check_pinned_states(int32_t slot) const {
   std::vector<int32_t> pinned = pins_.states;
   std::sort(pinned.begin(), pinned.end());
   const auto num_pinned = std::unique(pinned.begin(), pinned.end()) - pinned.begin();
-  if (num_pinned < max_pinned_states_) return;
+  if (num_pinned < pins_.max_states) return;
   throw Error(
       ErrorCode::quota,
       "{} prefixes with recurrent states are pinned, and {} is the limit of this cache; unpin one, or "
       "create the cache with a larger max_batch_size",
-      num_pinned, max_pinned_states_);
+      num_pinned, pins_.max_states);
 }
 
 // Returns the last line before the place where `tokens` leave other cached ones, at least one token before

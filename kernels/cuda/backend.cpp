@@ -283,8 +283,7 @@ cudaError_t setup_kernels(Device& device) {
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   for (const auto step : {setup_attention_decode, setup_attention_prefill, setup_attention_shared,
                           setup_attention_any, setup_select_keys, setup_append, setup_blocks,
-                          setup_float8_rows, setup_rows, setup_experts, setup_sample,
-                          setup_state})
+                          setup_float8_rows, setup_rows, setup_experts, setup_sample, setup_state})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

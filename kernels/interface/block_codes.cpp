@@ -46,17 +46,17 @@ BlockGrid block_grid(BlockType type) {
   switch (type) {
     case BlockType::iq1_s:
     case BlockType::iq1_m:
-      return {kIq1Grid, std::size(kIq1Grid)};
+      return BlockGrid{kIq1Grid, std::size(kIq1Grid)};
     case BlockType::iq2_xxs:
-      return {kIq2XxsGrid, std::size(kIq2XxsGrid)};
+      return BlockGrid{kIq2XxsGrid, std::size(kIq2XxsGrid)};
     case BlockType::iq2_xs:
-      return {kIq2XsGrid, std::size(kIq2XsGrid)};
+      return BlockGrid{kIq2XsGrid, std::size(kIq2XsGrid)};
     case BlockType::iq2_s:
-      return {kIq2SGrid, std::size(kIq2SGrid)};
+      return BlockGrid{kIq2SGrid, std::size(kIq2SGrid)};
     case BlockType::iq3_xxs:
-      return {kIq3XxsGrid, std::size(kIq3XxsGrid)};
+      return BlockGrid{kIq3XxsGrid, std::size(kIq3XxsGrid)};
     case BlockType::iq3_s:
-      return {kIq3SGrid, std::size(kIq3SGrid)};
+      return BlockGrid{kIq3SGrid, std::size(kIq3SGrid)};
     default:
       return {};
   }

@@ -3,7 +3,7 @@
 namespace quire::kernels {
 
 cudaError_t launch_expert_gemm_blocks(const ExpertArguments& a, int32_t tiles, cudaStream_t stream,
-                                     bool dependent) {
+                                      bool dependent) {
   return launch_expert_gemm<TileKind::blocks>(a, tiles, stream, dependent);
 }
 

@@ -396,7 +396,8 @@ struct WeightLayout {
 };
 
 Status refuse_trellis() {
-  return Device::fail(Status::unsupported, "the CUDA backend has no kernels for matrices of EXL3; use the CPU");
+  return Device::fail(Status::unsupported,
+                      "the CUDA backend has no kernels for matrices of EXL3; use the CPU");
 }
 
 Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout) {
