@@ -90,8 +90,10 @@ class RecordWriter {
         segment_bytes_(tile.record_bytes + kBlockSteps * tile.bits * 128),
         scale_factor_(rules.factor / target.unit * kBlockFieldUnit),
         min_factor_(-1.0f / target.unit),
-        unit_exponent_(static_cast<int>(__float_as_uint(target.unit / rules.factor) >> 23) - 127),
-        place_((lane & 7) * 4 + (lane >> 3)) {}
+        place_((lane & 7) * 4 + (lane >> 3)) {
+    // In the body: the compiler of the host reads initialisers, and does not know this intrinsic.
+    unit_exponent_ = static_cast<int>(__float_as_uint(target.unit / rules.factor) >> 23) - 127;
+  }
 
   // Writes the heads of a segment.
   __device__ __forceinline__ void write_heads(int segment, const BlockCodes& block) const {
