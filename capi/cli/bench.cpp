@@ -308,10 +308,11 @@ void add_synthetic_options(CLI::App& app, SyntheticChoice& choice) {
       app.add_option("--synthetic", choice.shape, "Random weights in the shape of a model, in memory")
           ->type_name("NAME")
           ->excludes(app.get_option("--model"))
-          ->check(CLI::IsMember({"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b"}));
+          ->check(CLI::IsMember({"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b",
+                                 "qwen3.5-2b", "qwen3.5-9b"}));
   app.add_option("--format", choice.format, "Format of the random weights")
       ->needs(shape)
-      ->check(CLI::IsMember({"exl2", "exl3", "gptq", "fp8", "mxfp4", "f16"}))
+      ->check(CLI::IsMember({"exl2", "exl3", "gptq", "fp8", "gguf", "mxfp4", "f16"}))
       ->capture_default_str();
   app.add_option("--bits", choice.bits, "Bits per weight of exl2, on average, or of exl3")
       ->needs(shape)

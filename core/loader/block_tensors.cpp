@@ -1,6 +1,9 @@
 #include "core/loader/block_tensors.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -8,6 +11,7 @@
 #include "core/loader/coded_tensors.h"
 #include "core/loader/dense_tensors.h"
 #include "kernels/interface/block_types.h"
+#include "kernels/interface/half.h"
 
 namespace quire {
 namespace {
@@ -58,6 +62,44 @@ void require_whole_blocks(const WeightDirectory::Entry& stored, int32_t columns)
               describe(stored), columns, shape.weights, shape.name);
 }
 
+// Returns the number in a name such as "model.layers.12.mlp.down_proj", or 0.
+int32_t layer_of(std::string_view key) {
+  constexpr std::string_view kLayers = "layers.";
+  const size_t at = key.find(kLayers);
+  int32_t layer = 0;
+  if (at != std::string_view::npos)
+    std::from_chars(key.data() + at + kLayers.size(), key.data() + key.size(), layer);
+  return layer;
+}
+
+BlockType synthetic_type(std::string_view key) {
+  const bool is_half = key.ends_with(".v_proj") || key.ends_with(".down_proj");
+  return key == "lm_head" || (is_half && layer_of(key) % 2 == 0) ? BlockType::q6_k : BlockType::q4_k;
+}
+
+void write_half(std::byte* at, float value) {
+  const uint16_t half = kernels::float_to_half(value);
+  std::memcpy(at, &half, sizeof(half));
+}
+
+// Gives a block of random codes terms for which its weights have a mean near 0 and the given deviation.
+void set_terms(BlockType type, std::byte* block, float deviation) {
+  constexpr float kFactor = 32.0f;  // of all groups
+  if (type == BlockType::q4_k) {
+    constexpr float kMean = 7.5f, kDeviation = 4.61f;  // of codes from 0 to 15
+    const float scale = deviation / (kFactor * kDeviation);
+    write_half(block, scale);
+    write_half(block + 2, scale * kMean);
+    // The upper two bits of the first eight bytes belong to the factors of the last four groups.
+    std::fill_n(block + 4, 8, std::byte{32 | 2 << 6});
+    std::fill_n(block + 12, 4, std::byte{0});
+  } else {
+    constexpr float kDeviation = 18.5f;  // of codes from -32 to 31
+    std::fill_n(block + 192, 16, std::byte{static_cast<uint8_t>(kFactor)});
+    write_half(block + 208, deviation / (kFactor * kDeviation));
+  }
+}
+
 }  // namespace
 
 void require_finite_scales(HostTensor& rows, std::string where) {
@@ -93,6 +135,25 @@ LinearWeight load_blocks(WeightReader& reader, const LinearRequest& request, con
   // A file of NVFP4 may have one more scale for each matrix.
   if (const std::string scale = request.key + ".scale"; reader.directory().has(scale))
     weight.prescale = reader.read_floats(scale, {1}).front();
+  return weight;
+}
+
+LinearWeight synthesize_blocks(const SyntheticRequest& request, SyntheticValues& values) {
+  LinearWeight weight = empty_weight(request.num_in, request.num_out);
+  const BlockType type = synthetic_type(request.key);
+  const BlockShape& shape = kernels::block_shape(type);
+  BlockMatrix matrix{values.tensor(DType::u8, request.num_out,
+                                   int64_t{request.num_in} / shape.weights * shape.bytes, request.key),
+                     type};
+  matrix.rows.set_blocks(type);
+  if (values.has_data()) {
+    const gsl::span<std::byte> bytes = matrix.rows.bytes();
+    values.fill(bytes);
+    const float deviation = 1.0f / std::sqrt(static_cast<float>(request.num_in));
+    for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(shape.bytes))
+      set_terms(type, bytes.data() + at, deviation);
+  }
+  weight.matrix = std::move(matrix);
   return weight;
 }
 

@@ -3,12 +3,16 @@
 
 #include "core/loader/layer_tensors.h"
 #include "core/loader/load_linear.h"
+#include "core/loader/synthetic_values.h"
 
 namespace quire {
 
 bool has_blocks(const LayerTensors& layer);
 LinearWeight load_blocks(WeightReader& reader, const LinearRequest& request,
                          const QuantizationConfig& quantization);
+// Generates blocks of the types that llama.cpp's mixture Q4_K_M has: Q6_K for the head, and in every second
+// layer for values and the projection down; otherwise Q4_K.
+LinearWeight synthesize_blocks(const SyntheticRequest& request, SyntheticValues& values);
 
 // Reads an embedding table [rows, columns] of blocks.
 HostTensor load_block_table(WeightReader& reader, const WeightDirectory::Entry& stored, int32_t rows,

@@ -24,7 +24,7 @@ bool always(const LayerTensors&) {
 }
 
 constexpr std::array<FormatRow, 12> kFormats = {{
-    {"gguf", {".weight", ".scale"}, has_blocks, load_blocks, describe_dense, nullptr},
+    {"gguf", {".weight", ".scale"}, has_blocks, load_blocks, describe_dense, synthesize_blocks},
     {"exl2",
      {".q_weight", ".q_scale", ".q_scale_max", ".q_groups", ".q_invperm", ".q_perm", ".q_group_map"},
      always,

@@ -14,7 +14,7 @@ namespace quire {
 bool is_synthetic(std::string_view path);
 
 struct SyntheticSpec {
-  std::string shape;            // "llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b" or "qwen3-30b-a3b"
+  std::string shape;            // "llama-3.2-1b"; see synthetic_model.cpp
   int32_t num_layers = 0;       // 0: the number of layers of the shape
   std::string format = "exl2";  // name of a row in weight_formats.h
   double bits = 4.0;  // EXL2: average over the layers, mixed from neighbouring widths; EXL3: of all; 2 to 8

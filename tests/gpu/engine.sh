@@ -92,13 +92,17 @@ load() {
   rm -r "$model"
 }
 
+# MODELS are shapes, in EXL2 of 4 bits or with settings: "llama-3.1-8b llama-3.1-8b,format=gguf".
 bench() {
-  local model
+  local model settings name
   "$build/bin/quire" diagnose
   for model in ${MODELS:-llama-3.2-1b llama-3.1-8b}; do
-    timeout 150 "$build/bin/quire" bench --device "$device" --model "synthetic:$model,format=exl2,bits=4.0,head_bits=6" \
-      --batch "${BATCHES:-1,8,32}" ${BENCH_ARGUMENTS:-} 2>"$out/bench-$model.log" | tee "$out/bench-$model.txt" ||
-      { failed=1; echo "bench of $model failed"; tail -n 3 "$out/bench-$model.log"; }
+    settings=,format=exl2,bits=4.0,head_bits=6
+    [[ $model != *,* ]] || settings=
+    name=${model//[^a-z0-9.-]/_}
+    timeout 150 "$build/bin/quire" bench --device "$device" --model "synthetic:$model$settings" \
+      --batch "${BATCHES:-1,8,32}" ${BENCH_ARGUMENTS:-} 2>"$out/bench-$name.log" | tee "$out/bench-$name.txt" ||
+      { failed=1; echo "bench of $model failed"; tail -n 3 "$out/bench-$name.log"; }
   done
 }
 

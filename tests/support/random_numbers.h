@@ -1,6 +1,7 @@
 // Random numbers that are the same with every standard library.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <utility>
@@ -35,5 +36,12 @@ class Random {
  private:
   uint64_t state_;
 };
+
+// Returns numbers of the uniform distribution.
+inline std::vector<float> random_floats(Random& random, size_t count, float low = -1.0f, float high = 1.0f) {
+  std::vector<float> values(count);
+  for (float& value : values) value = random.between(low, high);
+  return values;
+}
 
 }  // namespace quire::testing

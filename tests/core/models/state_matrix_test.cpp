@@ -268,7 +268,7 @@ TEST_P(StateMatrix, DraftedInRowsThatChangePlaces) {
       if (length == texts[i].size()) continue;
       const int32_t known = std::min(texts[i].size(), length + 1 + static_cast<int32_t>(random() % 4));
       TokenIds drafts;
-      for (uint32_t count = random() % 6; count > 0 && length > 0; --count)
+      for (auto count = static_cast<uint32_t>(random() % 6); count > 0 && length > 0; --count)
         drafts.push_back(static_cast<TokenId>(random() % kVocab));
       feeds.push_back({sequences[i], &texts[i], known, drafts});
     }

@@ -66,7 +66,7 @@ TEST_P(SyntheticFormats, OfTheLayoutAloneHaveTheSameSize) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SyntheticFormats,
-                         ::testing::Values("exl2", "exl3", "gptq", "fp8", "mxfp4", "f16"),
+                         ::testing::Values("exl2", "exl3", "gptq", "fp8", "gguf", "mxfp4", "f16"),
                          [](const auto& format) { return std::string(format.param); });
 
 TEST(SyntheticSpec, RefusesUnknownNames) {

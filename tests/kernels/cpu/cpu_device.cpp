@@ -71,12 +71,6 @@ CpuWeight::CpuWeight(CpuDevice& device, const std::vector<kernels::WeightSource>
             Status::ok);
 }
 
-std::vector<float> random_floats(Random& random, size_t count, float low, float high) {
-  std::vector<float> values(count);
-  for (float& value : values) value = random.between(low, high);
-  return values;
-}
-
 std::vector<float> run_linear(CpuDevice& device, const kernels::Weight* weight,
                               const std::vector<float>& input, int32_t rows, int32_t num_out) {
   std::vector<float> output(static_cast<size_t>(rows) * static_cast<size_t>(num_out), -77.0f);

@@ -58,8 +58,6 @@ class CpuWeight {
   kernels::Weight* weight_ = nullptr;
 };
 
-std::vector<float> random_floats(Random& random, size_t count, float low = -1.0f, float high = 1.0f);
-
 // Computes y = x W (+ bias) on the device; rows of x are contiguous.
 std::vector<float> run_linear(CpuDevice& device, const kernels::Weight* weight,
                               const std::vector<float>& input, int32_t rows, int32_t num_out);

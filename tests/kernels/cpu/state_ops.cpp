@@ -19,12 +19,6 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-std::vector<float> random_floats(Random& random, size_t count, float low = -1.0f, float high = 1.0f) {
-  std::vector<float> values(count);
-  for (float& value : values) value = random.between(low, high);
-  return values;
-}
-
 size_t at(int64_t row, int32_t columns) {
   return static_cast<size_t>(row) * static_cast<size_t>(columns);
 }
