@@ -23,17 +23,16 @@ class PartialFileTest : public testing::Test {
     file->reserve();
     return file;
   }
-  return std::make_unique<PartialFile>(file_, folder_.path() + "/blob");
-} void bring(PartialFile& file, int64_t piece) {
-  file.write(piece * kPieceBytes,
-             std::string_view(content_).substr(static_cast<size_t>(piece * kPieceBytes),
-                                               static_cast<size_t>(file.piece_bytes(piece))));
-  file.complete(piece);
-}
+  void bring(PartialFile& file, int64_t piece) {
+    file.write(piece * kPieceBytes,
+               std::string_view(content_).substr(static_cast<size_t>(piece * kPieceBytes),
+                                                 static_cast<size_t>(file.piece_bytes(piece))));
+    file.complete(piece);
+  }
 
-HubFolder folder_;
-std::string content_;
-RepositoryFile file_;
+  HubFolder folder_;
+  std::string content_;
+  RepositoryFile file_;
 };
 
 TEST_F(PartialFileTest, AFileOfPiecesHasTheListedDigest) {
