@@ -140,11 +140,16 @@ TensorInfo add_latent_expansion(StoredIn keys, StoredIn values, ComputedFile& fi
   const std::string where = describe(keys);
   tensor.shape = {checked_cast<int64_t>(rows, where), k[1]};
   tensor.size_bytes = checked_mul(checked_mul(rows, extent(k[1]), where), kFloatBytes, where);
-  const LatentExpansion expansion = {std::move(keys), std::move(values), extent(k[1]), extent(k[2]),
-                                     extent(v[1])};
-  tensor.offset_bytes = file.add(tensor.size_bytes, [expansion](uint64_t offset, gsl::span<std::byte> out) {
-    expansion.fill(offset, out);
-  });
+  LatentExpansion expansion;
+  expansion.rank = extent(k[1]);
+  expansion.key_columns = extent(k[2]);
+  expansion.value_columns = extent(v[1]);
+  expansion.keys = std::move(keys);
+  expansion.values = std::move(values);
+  tensor.offset_bytes = file.add(
+      tensor.size_bytes, [expansion = std::move(expansion)](uint64_t offset, gsl::span<std::byte> out) {
+        expansion.fill(offset, out);
+      });
   return tensor;
 }
 

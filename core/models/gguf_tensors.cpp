@@ -246,7 +246,7 @@ class Translator {
     if (!family_.has_rotary_pairs || row_.rope_style != kernels::RopeStyle::neox_halves) return;
     if (part != "attn_q" && part != "attn_k") return;
     const std::string_view field = part == "attn_q" ? "attention.head_count" : "attention.head_count_kv";
-    const auto heads = model_.same_in_layers(field);
+    const auto heads = model_.same_in_layers(field, GgufModel::Zeros::are_absent);
     const int64_t count = heads ? *heads : model_.same_in_layers("attention.head_count").value_or(0);
     const int64_t rows = tensor.shape.empty() ? 0 : tensor.shape.front();
     if (count < 1 || rows % (2 * count) != 0 || rows > INT32_MAX)

@@ -43,7 +43,7 @@ constexpr int kFewChains = 1 << kFewChainBits;
 // Number of strips from which on blocks with two strips fill a card.
 constexpr int kManyStrips = 512;
 constexpr int kMaxRuns = 12;
-constexpr int kMaxParts = 3;
+constexpr int kMaxParts = 3;  // of one product; more parts take several products
 
 // blocks has the tiles of block_tiles.h. float8 has no tiles of this layout, only those of float8_shape.h,
 // all of them in the first part.

@@ -403,11 +403,11 @@ Status refuse_trellis() {
 Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout) {
   const WeightSource* parts = matrix.parts;
   const int32_t num_parts = matrix.num_parts;
-  if (num_parts < 1 || num_parts > kMaxParts)
-    return device.fail(Status::invalid_argument, "prepare_weights: a matrix has more than three parts");
+  if (num_parts < 1) return device.fail(Status::invalid_argument, "prepare_weights: a matrix has no parts");
   for (int32_t p = 0; p < num_parts; ++p)
     if (parts[p].format == WeightFormat::trellis) return refuse_trellis();
-  const bool float8 = uses_float8(matrix);
+  const bool float8 = num_parts <= kMaxParts && uses_float8(matrix);
+  std::vector<int> parts_of_group;
   layout.plans.resize(static_cast<size_t>(num_parts));
   for (size_t p = 0; p < layout.plans.size(); ++p) {
     PartPlan& plan = layout.plans[p];
@@ -415,9 +415,14 @@ Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout)
       return device.fail(Status::invalid_argument,
                          "prepare_weights: the groups or shapes of a matrix do not fit together");
     size_t g = 0;
-    while (g < layout.first_of_group.size() && !shares_launch(layout.plans[layout.first_of_group[g]], plan))
+    while (g < layout.first_of_group.size() &&
+           (parts_of_group[g] == kMaxParts || !shares_launch(layout.plans[layout.first_of_group[g]], plan)))
       ++g;
-    if (g == layout.first_of_group.size()) layout.first_of_group.push_back(p);
+    if (g == layout.first_of_group.size()) {
+      layout.first_of_group.push_back(p);
+      parts_of_group.push_back(0);
+    }
+    ++parts_of_group[g];
     layout.group_of_part.push_back(g);
     layout.has_bias = layout.has_bias || parts[p].bias != nullptr;
     layout.num_columns += parts[p].num_out;

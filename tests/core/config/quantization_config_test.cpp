@@ -211,7 +211,7 @@ TEST(QuantizationConfig, NamesUnsupportedSettings) {
       read_quantization({{"quant_method", "gptq"}, {"bits", bits}});
     });
   }
-  for (const char* method : {"AWQ", "FP8", "bitsandbytes", "exl3", "GPTQ", ""}) {
+  for (const char* method : {"AWQ", "FP8", "bitsandbytes", "exl4", "GPTQ", ""}) {
     expect_error(ErrorCode::unsupported,
                  {"c.quantization_config.quant_method", std::string("\"") + method + "\""}, [&] {
                    read_quantization({{"quant_method", method}});

@@ -101,7 +101,8 @@ TEST(FindFormat, DependsOnTheTensorsAlone) {
   LinearRequest request;
   request.key = "d";
   request.num_in = request.num_out = 1;
-  expect_error(ErrorCode::format, {"m:", "\"d\"", ".q_weight, .qweight, .weight_packed, _blocks or .weight"},
+  expect_error(ErrorCode::format,
+               {"m:", "\"d\"", ".q_weight, .trellis, .qweight, .weight_packed, _blocks or .weight"},
                [&] { load_linear(reader, request); });
 }
 

@@ -124,7 +124,7 @@ class Converter {
     file_.add_text("general.architecture", conversion_.architecture);
     if (conversion_.metadata != nullptr) conversion_.metadata(config_, file_);
     for (const char* field : {"num_hidden_layers", "n_layer", "n_layers"}) whole(field, "block_count");
-    for (const char* field : {"max_position_embeddings", "n_positions", "max_seq_len"})
+    for (const char* field : {"max_position_embeddings", "n_positions", "max_seq_len", "model_max_length"})
       whole(field, "context_length");
     for (const char* field : {"hidden_size", "n_embd", "d_model"}) whole(field, "embedding_length");
     whole("intermediate_size", "feed_forward_length");

@@ -316,11 +316,17 @@ const Parts kNemotronParts = {{"mixer.in_proj", "ssm_in"},
                               {"mixer.shared_experts.down_proj", "ffn_down_shexp"},
                               {"mixer.fc1_latent_proj", "ffn_latent_down"},
                               {"mixer.fc2_latent_proj", "ffn_latent_up"}};
-const Parts kLfmParts = {{"conv.in_proj", "shortconv.in_proj"},    {"conv.out_proj", "shortconv.out_proj"},
-                         {"operator_norm", "attn_norm"},           {"self_attn.out_proj", "attn_output"},
-                         {"self_attn.q_layernorm", "attn_q_norm"}, {"self_attn.k_layernorm", "attn_k_norm"},
-                         {"feed_forward.w1", "ffn_gate"},          {"feed_forward.w3", "ffn_up"},
-                         {"feed_forward.w2", "ffn_down"},          {"feed_forward.gate", "ffn_gate_inp"}};
+const Parts kLfmParts = {{"conv.in_proj", "shortconv.in_proj"},
+                         {"conv.out_proj", "shortconv.out_proj"},
+                         {"operator_norm", "attn_norm"},
+                         {"self_attn.out_proj", "attn_output"},
+                         {"self_attn.q_layernorm", "attn_q_norm"},
+                         {"self_attn.k_layernorm", "attn_k_norm"},
+                         {"feed_forward.w1", "ffn_gate"},
+                         {"feed_forward.w3", "ffn_up"},
+                         {"feed_forward.w2", "ffn_down"},
+                         {"feed_forward.gate", "ffn_gate_inp"},
+                         {"ffn_norm", "ffn_norm"}};
 const Parts kQwenParts = {{"linear_attn.in_proj_ba", "ssm_ba"},
                           {"linear_attn.out_proj", "ssm_out"},
                           {"post_attention_layernorm", "post_attention_norm"}};

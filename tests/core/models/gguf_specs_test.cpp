@@ -193,7 +193,7 @@ TEST_P(GgufSpecs, TensorsAreThoseOfTheDirectory) {
               plus(is_wide ? widened(tensor.bytes) : tensor.bytes, entry->tensor->added));
     ++compared;
   }
-  EXPECT_GT(compared, 10U);
+  EXPECT_GT(compared, 6U);
 }
 
 std::string family_name(const ::testing::TestParamInfo<GgufConversion>& conversion) {

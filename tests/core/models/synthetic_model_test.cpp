@@ -14,7 +14,7 @@ namespace {
 LinearRequest request_of(const std::string& key) {
   LinearRequest request;
   request.key = key;
-  request.num_in = 384;
+  request.num_in = 512;
   request.num_out = 160;
   return request;
 }

@@ -1,5 +1,6 @@
 // Compares products with prepared weights with sums in double precision over the values of the formats.
 // Long file: one fixture tests every format and every kind of tile.
+#include <array>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -389,6 +390,21 @@ TEST_F(LinearTest, PartsThatShareRowsAreOneProduct) {
     part->finish_columns();
   }
   check_product({&q, &k, &v}, {1, 5, 33});
+}
+
+// The inputs of layers with a recurrent state have up to seven parts.
+TEST_F(LinearTest, MorePartsThanAProductTakesMatch) {
+  std::array<StoredWeight, 7> quantized, plain;
+  std::vector<StoredWeight*> all, all_plain;
+  for (size_t p = 0; p < quantized.size(); ++p) {
+    const int columns = 24 + 40 * static_cast<int>(p);
+    make_exl2(quantized[p], {{p % 2 == 0 ? 4 : 5, 256}}, columns, false, random_);
+    make_dense(plain[p], DType::f16, 256, columns, random_);
+    all.push_back(&quantized[p]);
+    all_plain.push_back(&plain[p]);
+  }
+  check_product(all, {1, 5, 33});
+  check_product(all_plain, {1, 5, 33});
 }
 
 TEST_F(LinearTest, AGateAndAnUpOfDifferentWidthsAreOneProduct) {
