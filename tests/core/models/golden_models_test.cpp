@@ -83,7 +83,11 @@ TEST_P(GoldenExl3, LogitsAgree) {
     if (exact.empty()) continue;  // the small models have the logits of the first prompt only
     for (const int32_t chunk : {512, 1}) {
       const std::vector<float> logits = runner.logits(prompts[i].ids, chunk);
-      EXPECT_LE(largest_difference(logits, exact), tolerance(1e-3, 0.02)) << prompts[i].prompt;
+      // The reference has keys and values in f32, pages have them in f16.
+      const double error = relative_rms(logits, exact);
+      RecordProperty("relative_rms_" + std::to_string(i), std::to_string(error));
+      EXPECT_LE(error, tolerance(1e-3, 1e-2)) << prompts[i].prompt;
+      EXPECT_LE(largest_difference(logits, exact), 0.02);
       EXPECT_LE(largest_difference(logits, read_floats(golden, "kernel_logits" + std::to_string(i))), 0.02);
     }
   }
