@@ -21,7 +21,9 @@ struct Lane {
   JobRecord* job = nullptr;
   TokenIds tokens;  // prompt, generated tokens and, during a step, draft tokens
   int32_t num_prompt_tokens = 0;
-  int32_t num_candidates = 0;  // draft tokens at the end of `tokens`, to be verified
+  // Draft tokens at the end of `tokens`, to be verified. With recurrent states fewer than kStateLine: more
+  // that are rejected would overwrite the state from which the sequence continues.
+  int32_t num_candidates = 0;
   // Tokens at the end that were forced after the last draw, without a draw of their own.
   int32_t num_forced = 0;
   std::optional<SequenceId> sequence;  // set while it holds pages

@@ -196,7 +196,7 @@ TEST_P(StateMatrix, Rewound) {
 }
 
 TEST_P(StateMatrix, Drafted) {
-  for (const int32_t num_drafts : {1, 5, 16, 40}) {
+  for (const int32_t num_drafts : {1, 5, kernels::kStateLine - 1}) {
     const KnownText known = text(1, 77);
     ModelCacheRig rig(model_, {});
     const SequenceId sequence = rig.kv().create({});
