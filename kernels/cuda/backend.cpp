@@ -17,6 +17,7 @@
 #include "kernels/cuda/gemm/matrix_library.h"
 #include "kernels/cuda/pointwise/float8_rows.h"
 #include "kernels/cuda/pointwise/pointwise.h"
+#include "kernels/cuda/pointwise/rotated_rows.h"
 #include "kernels/cuda/sample/sample.h"
 #include "kernels/cuda/state/state.h"
 #include "kernels/cuda/step/context.h"
@@ -274,16 +275,32 @@ KernelTable make_table(bool deterministic) {
 
 cudaError_t setup_kernels(Device& device) {
   const int limit = static_cast<int>(device.shared_per_block);
-  for (const auto step :
-       {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_gptq8, setup_gemm_fp8, setup_gemm_mxfp4,
-        setup_gemm_blocks, setup_gemm_dense, setup_expert_gemm_exl2, setup_expert_gemm_gptq,
-        setup_expert_gemm_gptq8, setup_expert_gemm_fp8, setup_expert_gemm_mxfp4, setup_expert_gemm_blocks,
-        setup_expert_gemm_dense, setup_append_rows, setup_attention_single, setup_pointwise, setup_choose,
-        setup_heads})
+  for (const auto step : {setup_gemm_exl2,
+                          setup_gemm_gptq,
+                          setup_gemm_gptq8,
+                          setup_gemm_fp8,
+                          setup_gemm_mxfp4,
+                          setup_gemm_blocks,
+                          setup_gemm_trellis,
+                          setup_gemm_dense,
+                          setup_expert_gemm_exl2,
+                          setup_expert_gemm_gptq,
+                          setup_expert_gemm_gptq8,
+                          setup_expert_gemm_fp8,
+                          setup_expert_gemm_mxfp4,
+                          setup_expert_gemm_blocks,
+                          setup_expert_gemm_trellis,
+                          setup_expert_gemm_dense,
+                          setup_append_rows,
+                          setup_attention_single,
+                          setup_pointwise,
+                          setup_choose,
+                          setup_heads})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
-  for (const auto step : {setup_attention_decode, setup_attention_prefill, setup_attention_shared,
-                          setup_attention_any, setup_select_keys, setup_append, setup_blocks,
-                          setup_float8_rows, setup_rows, setup_experts, setup_sample, setup_state})
+  for (const auto step :
+       {setup_attention_decode, setup_attention_prefill, setup_attention_shared, setup_attention_any,
+        setup_select_keys, setup_append, setup_blocks, setup_float8_rows, setup_rotated_rows, setup_rows,
+        setup_experts, setup_sample, setup_state})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

@@ -39,7 +39,7 @@ size_t place_of_step(int32_t step) {
 uint16_t trellis_value(TrellisCodebook codebook, uint16_t code) {
   uint32_t product = code * trellis_multiplier(codebook);
   if (codebook == TrellisCodebook::mul1) return mul1_value(product);
-  if (codebook == TrellisCodebook::three_inst) product += 64248484U;
+  if (codebook == TrellisCodebook::three_inst) product += kTrellisAddend;
   return sum_of_halves((product & 0x8fff8fffU) ^ 0x3b603b60U);
 }
 

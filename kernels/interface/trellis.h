@@ -26,6 +26,9 @@ constexpr uint32_t trellis_multiplier(TrellisCodebook codebook) {
                                                  : 0x83dcd12dU;
 }
 
+// Addend of 3inst.
+inline constexpr uint32_t kTrellisAddend = 64248484U;
+
 // A width is twice the bits of a weight, so that it is an integer for half bits too.
 // Returns whether files may have tiles of that width: 1 to 8 bits, and with mul1 1.5, 2.5 and 3.5.
 constexpr bool is_trellis_width(int32_t half_bits, TrellisCodebook codebook) {

@@ -366,6 +366,23 @@ __device__ __forceinline__ uint32_t and_or(uint32_t a, uint32_t mask, uint32_t c
   return r;
 }
 
+// (a & mask) ^ c in one instruction.
+__device__ __forceinline__ uint32_t and_xor(uint32_t a, uint32_t mask, uint32_t c) {
+  uint32_t r;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(r) : "r"(a), "r"(mask), "r"(c));
+  return r;
+}
+
+// Returns `start` plus the sum of the four bytes.
+__device__ __forceinline__ uint32_t sum_bytes(uint32_t bytes, uint32_t start) {
+  return __dp4a(bytes, 0x01010101U, start);
+}
+
+// Returns the lower 32 bits of high:low shifted right by up to 31 bits.
+__device__ __forceinline__ uint32_t funnel_right(uint32_t low, uint32_t high, int shift) {
+  return __funnelshift_r(low, high, shift);
+}
+
 // Returns four of the eight bytes of `low` and `high`, numbered from 0 to 7 by the four low nibbles of
 // `selector`, whose bits 3 are 0.
 __device__ __forceinline__ uint32_t permute_bytes(uint32_t low, uint32_t high, uint32_t selector) {

@@ -21,6 +21,16 @@ struct Epilogue {
   int32_t activation = -1;  // an Activation: output[column] = act(gate) * up, only if matrix.paired
 };
 
+// What a product with a trellis matrix needs besides (trellis_rows.cuh).
+struct TrellisProduct {
+  // Elements between the transformed inputs of one part and those of the next. 0: one row of inputs that are
+  // not transformed (narrow).
+  int64_t part_stride = 0;
+  // [rows, columns of all strips], for the sums of the narrow kernel. Its warps meet at the counters, one for
+  // each row and transform, before the last one transforms the sums; see kArrival.
+  float* sums = nullptr;
+};
+
 struct GemmArguments {
   Matrix matrix;
   GemmShape shape;
@@ -36,7 +46,8 @@ struct GemmArguments {
   Epilogue epilogue;
   float* partials = nullptr;  // split-K only: [token tiles, half strips, partial sums, ...]
   uint32_t* counters =
-      nullptr;  // [token tiles, half strips], multiples of kMaxSplits arrivals: gemm_wide.cuh
+      nullptr;  // [token tiles, half strips], multiples of kMaxSplits arrivals: gemm_output.cuh
+  TrellisProduct trellis;
 };
 
 // Products of rows with the matrices of their experts (MoE). The shape is that of one expert's product. In
@@ -64,6 +75,7 @@ cudaError_t launch_gemm_gptq8(const GemmArguments&, cudaStream_t, bool dependent
 cudaError_t launch_gemm_fp8(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_mxfp4(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_blocks(const GemmArguments&, cudaStream_t, bool dependent_launch);
+cudaError_t launch_gemm_trellis(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_dense(const GemmArguments&, cudaStream_t, bool dependent_launch);
 
 // `tiles` is the number of token tiles. Experts whose matrix is of another kind are skipped.
@@ -73,6 +85,8 @@ cudaError_t launch_expert_gemm_gptq8(const ExpertArguments&, int32_t tiles, cuda
 cudaError_t launch_expert_gemm_fp8(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_mxfp4(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_blocks(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
+// Only single rows.
+cudaError_t launch_expert_gemm_trellis(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_dense(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 
 // Called once per device, with the device current: raise the shared-memory limits.
@@ -82,6 +96,7 @@ cudaError_t setup_expert_gemm_gptq8(int shared_limit);
 cudaError_t setup_expert_gemm_fp8(int shared_limit);
 cudaError_t setup_expert_gemm_mxfp4(int shared_limit);
 cudaError_t setup_expert_gemm_blocks(int shared_limit);
+cudaError_t setup_expert_gemm_trellis(int shared_limit);
 cudaError_t setup_expert_gemm_dense(int shared_limit);
 cudaError_t setup_gemm_exl2(int shared_limit);
 cudaError_t setup_gemm_gptq(int shared_limit);
@@ -89,6 +104,7 @@ cudaError_t setup_gemm_gptq8(int shared_limit);
 cudaError_t setup_gemm_fp8(int shared_limit);
 cudaError_t setup_gemm_mxfp4(int shared_limit);
 cudaError_t setup_gemm_blocks(int shared_limit);
+cudaError_t setup_gemm_trellis(int shared_limit);
 cudaError_t setup_gemm_dense(int shared_limit);
 // Returns the compute capability that the kernels for this card were compiled for, times ten.
 cudaError_t gemm_code_version(int* version);

@@ -64,8 +64,10 @@ __device__ __forceinline__ void fill_pair_slots(const GemmArguments& a, const Fo
     waited = true;
     if (lane == 0) {
       barrier_expect(ring.full_barrier(), kTileBytes);
-      copy_bulk_to_pair(ring.address() + half, tiles + static_cast<size_t>(walk.block()) * kTileBytes + half,
-                        kTileBytes / 2, ring.full_barrier());
+      const uint8_t* of_part = tiles + input_place<kKind>(a, walk.group() & ~1) * sizeof(__half);
+      copy_bulk_to_pair(ring.address() + half,
+                        of_part + static_cast<size_t>(walk.block()) * kTileBytes + half, kTileBytes / 2,
+                        ring.full_barrier());
     }
     __syncwarp();
   }

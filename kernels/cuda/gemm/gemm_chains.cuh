@@ -227,9 +227,13 @@ __device__ __forceinline__ uint32_t form_of_block(uint32_t forms, const TaskChai
 }
 
 // Number of steps decoded while the products of the same number of earlier steps run, for products that add
-// to the chain's sums directly. Eight strips by 64 tokens have registers for only one.
-template <int kTiles, typename Ring>
-constexpr int kStepsBeside = kTiles == kMaxWideTiles&& std::is_same_v<Ring, SlotRing> ? 1 : 2;
+// to the chain's sums directly. Eight strips by 64 tokens have registers for only one, and by 32 tokens those
+// of a trellis.
+template <TileKind kKind, int kTiles, typename Ring>
+constexpr int kStepsBeside = std::is_same_v<Ring, SlotRing> &&
+                                     (kTiles == kMaxWideTiles || (kKind == TileKind::trellis && kTiles == 4))
+                                 ? 1
+                                 : 2;
 
 // Decodes kSteps steps of a block of 128 rows from `first` on, for tiles of blocks.
 template <int kSteps>
@@ -253,9 +257,28 @@ __device__ __forceinline__ void decode_block_steps(const SlotView& view, uint32_
       });
 }
 
-// True for kinds with scaled weights, whose products add to the sums of the chain.
+// Does the same for tiles of a trellis; kFirst is a multiple of kSteps.
+template <int kSteps, int kFirst>
+__device__ __forceinline__ void decode_trellis_steps(const SlotView& view, int form, __half2* made) {
+  const TrellisFactors factors = trellis_factors(form);
+  with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
+                                                          std::bool_constant<kBytes>) {
+    using Form = TrellisForm<kHalfBits>;
+    static_assert(Form::kUnitSteps % kSteps == 0);
+    TrellisUnit<kHalfBits> unit;
+    unit.fetch(SharedTile{view.weights + view.half * trellis_half_bytes(kHalfBits) +
+                          kFirst / Form::kUnitSteps * Form::kUnitBytes},
+               view.lane);
+    for_constants<kSteps>([&]<int i>(std::integral_constant<int, i>) {
+      unit.template decode<kBytes, (kFirst + i) % Form::kUnitSteps>(factors, made + 8 * i);
+    });
+  });
+}
+
+// True for kinds whose weights have their scale, so that products add to the sums of the chain.
 template <TileKind kKind>
-constexpr bool kIsStraight = kKind == TileKind::exl2 || kKind == TileKind::blocks;
+constexpr bool kIsStraight =
+    kKind == TileKind::exl2 || kKind == TileKind::blocks || kKind == TileKind::trellis;
 
 // totals = the sums of the blocks of a chain, for kinds with scaled weights. The products of a chain continue
 // across the ends of blocks; the ring slot of a block is released after the first products of the next block
@@ -264,7 +287,7 @@ template <TileKind kKind, int kTiles, typename Ring>
 __device__ __forceinline__ void multiply_straight_chain(const SlotReader& reader, uint32_t forms, Ring& ring,
                                                         const TaskChains& chains, int number,
                                                         HalfSums<kTiles>& totals) {
-  constexpr int kBeside = kStepsBeside<kTiles, Ring>;
+  constexpr int kBeside = kStepsBeside<kKind, kTiles, Ring>;
   int block, end;
   chains.find(number, block, end);
   uint32_t form = uniform(form_of_block<kKind>(forms, chains, block)), held = 0;
@@ -278,7 +301,17 @@ __device__ __forceinline__ void multiply_straight_chain(const SlotReader& reader
     ring.wait_until_full();
     const SlotView view = reader.view(ring.address());
     const uint32_t coming = form_of_block<kKind>(forms, chains, block + 1);
-    if (form_is_plain<kKind>(form)) {
+    if constexpr (kKind == TileKind::trellis) {
+      for_constants<kBlockSteps / kBeside>([&]<int i>(std::integral_constant<int, i>) {
+        constexpr int kFirst = i * kBeside;
+        decode_trellis_steps<kBeside, kFirst>(view, form_bits(form), w[i & 1]);
+        __syncwarp();
+        settle_products<kTiles>(totals);
+        start_products_of<kTiles, kBeside>(
+            totals, w[i & 1], view.activations + kFirst * (kStepBytes<kTiles> >> 4), true, view.lane);
+        if constexpr (i == 0) release_previous();
+      });
+    } else if (form_is_plain<kKind>(form)) {
       const uint32_t tiles = view.weights + kRecordBytes<kKind>;
       const uint2 found = fetch_half_record<kKind>(view.weights, view.lane >> 2, view.half);
       HalfScales<kKind> group;

@@ -59,10 +59,10 @@ class ExpertRow {
     first_ = places(4 * threadIdx.x);
   }
   // Completes the load; pads the row with zeros.
-  __device__ __forceinline__ void bring(uint8_t* shared) const {
+  __device__ __forceinline__ void bring(uint8_t* activations) const {
     const int columns = a_.matrix.num_rows, padded = a_.matrix.num_blocks * kBlockRows;
     const float factor = a_.input_scale != nullptr ? a_.input_scale[blockIdx.x] : 1.0f;
-    auto* to = reinterpret_cast<__half*>(shared + a_.shape.activations_at);
+    auto* to = reinterpret_cast<__half*>(activations);
     wait_for_copies<0>();
     __syncthreads();
     int4 next = first_;
@@ -108,7 +108,16 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
   if (record == nullptr) return;
   row.find_order(record->row_order);
   multiply_narrow<kKind, true>(ExpertWork(record->matrix, a), shared, static_cast<int>(blockIdx.x), 1,
-                               [&](const ChainShare&, int) { row.bring(shared); });
+                               [&](const ChainShare& share, int lane) {
+                                 uint8_t* activations = shared + a.shape.activations_at;
+                                 if constexpr (kKind == TileKind::trellis) {
+                                   ChainTransform transform(record->matrix, a.shape, share, lane);
+                                   row.bring(activations + trellis_row_at(record->matrix));
+                                   transform.run(activations);
+                                 } else {
+                                   row.bring(activations);
+                                 }
+                               });
 }
 
 // kTiles: tiles of 8 rows.

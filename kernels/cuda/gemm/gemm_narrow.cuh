@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/gemm/gemm_output.cuh"
+#include "kernels/cuda/gemm/trellis_narrow.cuh"
 #include "kernels/cuda/pointwise/norm.cuh"
 
 namespace quire::kernels {
@@ -98,34 +99,11 @@ __device__ __forceinline__ float add_8_chains(const float* first, int stride) {
   return total;
 }
 
-// Bytes of a segment in a row of activations.
-template <TileKind kKind>
-constexpr int kRowSegmentBytes = (kKind == TileKind::dense ? kStepRows : kBlockRows) * 2;
-
-// A warp's share of a chain: the chain's segments [first, end), and the warps that work on the chain.
-struct ChainShare {
-  int chain;
-  int first;
-  int end;
-  int slot;
-  int warps;  // 1 or 2
-
-  // Synchronizes these warps.
-  __device__ __forceinline__ void meet() const {
-    if (warps == 1) {
-      __syncwarp();
-    } else {
-      named_barrier(1 + chain, 64);  // 0 is the barrier of the whole block
-    }
-  }
-};
-
 // Loads one token's activations into shared memory after the previous kernel has ended: normalised by the
 // whole block, or, without a norm, each chain's part by its warps.
 template <TileKind kKind>
-__device__ __forceinline__ void load_row(const GemmArguments& a, uint8_t* shared, const ChainShare& share,
-                                         int lane) {
-  uint8_t* activations = shared + a.shape.activations_at;
+__device__ __forceinline__ void load_inputs(const GemmArguments& a, uint8_t* shared, uint8_t* activations,
+                                            const ChainShare& share, int lane) {
   if (a.norm.input != nullptr) {
     auto* normed = reinterpret_cast<__half*>(activations);
     RowNorm<false> norm(a.norm, a.norm_place);
@@ -136,14 +114,26 @@ __device__ __forceinline__ void load_row(const GemmArguments& a, uint8_t* shared
     __syncthreads();
   } else {
     wait_for_predecessor();
-    const auto* from = reinterpret_cast<const uint8_t*>(a.input);
-    const int begin = share.first * kRowSegmentBytes<kKind>, end = share.end * kRowSegmentBytes<kKind>;
-#pragma unroll 1
-    for (int i = begin + (32 * share.slot + lane) * 16; i < end; i += 512 * share.warps)
-      copy_async_16(shared_address(activations) + i, from + i);
+    copy_row(a.input, activations, share.first * kRowSegmentBytes<kKind>, share.end * kRowSegmentBytes<kKind>,
+             share, lane);
     commit_copies();
     wait_for_copies<0>();
     share.meet();
+  }
+}
+
+// Loads one token's activations, transformed for each part if they are those of a trellis.
+template <TileKind kKind>
+__device__ __forceinline__ void load_row(const GemmArguments& a, uint8_t* shared, const ChainShare& share,
+                                         int lane) {
+  uint8_t* activations = shared + a.shape.activations_at;
+  if constexpr (kKind == TileKind::trellis) {
+    if (a.trellis.part_stride != 0) return load_transformed_row(a, activations, share, lane);
+    ChainTransform transform(a.matrix, a.shape, share, lane);
+    load_inputs<kKind>(a, shared, activations + trellis_row_at(a.matrix), share, lane);
+    transform.run(activations);
+  } else {
+    load_inputs<kKind>(a, shared, activations, share, lane);
   }
 }
 
@@ -190,7 +180,12 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
     Sums totals;
     clear(totals);
     if (first < end && place.part >= 0) {
-      RowActivations<kOneRow, kStepsAhead<kKind, kOneRow>> take(row, row_end, (lane >> 2) < tokens);
+      uint64_t of_part = 0;  // distance of the part's activations
+      if constexpr (kKind == TileKind::trellis)
+        of_part = place.part * (kOneRow ? static_cast<uint64_t>(m.num_blocks * kBlockRows * 2)
+                                        : static_cast<uint64_t>(a.trellis.part_stride * 2));
+      RowActivations<kOneRow, kStepsAhead<kKind, kOneRow>> take(row + of_part, row_end + of_part,
+                                                                (lane >> 2) < tokens);
       SegmentWalk walk;
       walk.begin(m, place.part, first, end);
       do {
@@ -214,7 +209,10 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
     __syncthreads();
     if (chain >= tokens) continue;
     const float* own = sums + slot * kFewChains * stride + sum_place(chain, lane);
-    if (chains != kFewChains) {
+    if constexpr (kKind == TileKind::trellis) {
+      store_rotated(a, place, first_token + chain, lane,
+                    chains != kFewChains ? add_16_chains(own, stride) : add_8_chains(own, stride));
+    } else if (chains != kFewChains) {
       finish_single(a, place, first_token + chain, lane, add_16_chains(own, stride));
     } else if (!m.paired) {
       finish_single(a, place, first_token + chain, lane, add_8_chains(own, stride));
@@ -223,6 +221,7 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
                   add_8_chains(own + kFewChains * stride, stride));
     }
   }
+  if constexpr (kKind == TileKind::trellis) finish_all_rotated(a, first_token, tokens, warp, lane);
 }
 
 // kOneRow: one token, its activations in shared memory.

@@ -30,6 +30,8 @@ struct ExpertWork {
   int rows;
   const Epilogue& epilogue;
   const int32_t* rows_of_slots;
+  const TrellisProduct& trellis;
+  uint32_t* counters;
 
   __device__ __forceinline__ ExpertWork(const Matrix& of_expert, const ExpertArguments& a)
       : matrix(of_expert),
@@ -38,7 +40,9 @@ struct ExpertWork {
         input_stride(a.input_stride),
         rows(a.rows),
         epilogue(a.epilogue),
-        rows_of_slots(a.rows_of_slots) {}
+        rows_of_slots(a.rows_of_slots),
+        trellis(a.trellis),
+        counters(a.counters) {}
 };
 
 // Returns the output row of a token's results; negative: none.
@@ -87,6 +91,15 @@ __device__ __forceinline__ void finish_pair(const Arguments& a, int strip, int t
   }
   const float result = activate(a.epilogue.activation, gate) * up;
   a.epilogue.output[static_cast<size_t>(row) * a.epilogue.stride + local] = __float2half_rn(result);
+}
+
+// Counter of a half strip, at which the warps of all splits arrive. The upper bits count the eighths of K
+// that have ever arrived, which is a multiple of kMaxSplits before and after a launch. The lower bits mark
+// shares of the tokens whose warp has stopped waiting.
+constexpr uint32_t kArrival = 1U << 8;
+static_assert(kMaxWideTiles <= 8 && kMaxWideTiles <= kMaxSplits);
+__device__ __forceinline__ int eighths_before(uint32_t state) {
+  return static_cast<int>(state / kArrival % kMaxSplits);
 }
 
 // Returns the location of a token's sum for a column within one chain of one strip: swizzled by the token, so

@@ -1,7 +1,8 @@
 // Product of one segment of weights and the activations of up to 8 rows, and iteration along a chain of
 // segments.
 //
-// A weight costs the read of its bits, one AND and one multiply-add in half precision. Codes of EXL2 and of
+// A weight costs the read of its bits, one AND and one multiply-add in half precision; that of a trellis four
+// to five instructions (trellis_weights.cuh). Codes of EXL2 and of
 // blocks become scaled weights rounded to f16, so that products add to the sums of the chain. Codes of other
 // kinds become f16 integers, which tensor cores multiply exactly, and the f32 sums of a group are scaled. Per
 // 1,024 weights of 4 bits and 8 tokens: 20 integer, 16 half-precision and 4 tensor instructions, and 2 loads;
@@ -16,6 +17,7 @@
 #include "kernels/cuda/gemm/block_weights.cuh"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/gemm/plane.cuh"
+#include "kernels/cuda/gemm/trellis_weights.cuh"
 
 namespace quire::kernels {
 
@@ -137,6 +139,41 @@ __device__ __forceinline__ void multiply_blocks(uint32_t address, int type, int 
       });
 }
 
+// sums += 32 rows of weights of a half strip times activations.
+__device__ __forceinline__ void multiply_half_step(const __half2 (&w)[8], uint4 b, float (&sums)[4]) {
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const uint32_t a[4] = {bits_of(w[4 * j]), bits_of(w[4 * j + 1]), bits_of(w[4 * j + 2]),
+                           bits_of(w[4 * j + 3])};
+    mma_16x8x16(sums, a, j == 0 ? b.x : b.z, j == 0 ? b.y : b.w);
+  }
+}
+
+// totals += the segment of a trellis at `address`.
+template <typename Take>
+__device__ __forceinline__ void multiply_trellis(uint32_t address, int form, int lane, Take& take,
+                                                 Sums& totals) {
+  const TrellisFactors factors = trellis_factors(form);
+  with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
+                                                          std::bool_constant<kBytes>) {
+    using Form = TrellisForm<kHalfBits>;
+#pragma unroll 1
+    for (int u = 0; u < Form::kUnits; ++u, address += Form::kUnitBytes) {
+      TrellisUnit<kHalfBits> left, right;
+      left.fetch(SharedTile{address}, lane);
+      right.fetch(SharedTile{address + trellis_half_bytes(kHalfBits)}, lane);
+      for_constants<Form::kUnitSteps>([&]<int kStep>(std::integral_constant<int, kStep>) {
+        const uint4 b = take();
+        __half2 w[8];
+        left.template decode<kBytes, kStep>(factors, w);
+        multiply_half_step(w, b, totals[0]);
+        right.template decode<kBytes, kStep>(factors, w);
+        multiply_half_step(w, b, totals[1]);
+      });
+    }
+  });
+}
+
 // totals += the segment at `address`.
 template <TileKind kKind, typename Take>
 __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int records, int lane,
@@ -150,6 +187,8 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
     multiply_step(w, b, totals);
   } else if constexpr (kKind == TileKind::blocks) {
     multiply_blocks(address, bits, lane, take, totals);
+  } else if constexpr (kKind == TileKind::trellis) {
+    multiply_trellis(address, bits, lane, take, totals);
   } else {
     const int steps = records == 1 ? kBlockSteps : 1;
     uint32_t tile = address + records * kRecordBytes<kKind>;

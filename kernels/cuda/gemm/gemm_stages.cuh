@@ -359,11 +359,12 @@ class ActivationFill {
     place_ = first_tile * 128 + token * 16 + (lane & 3) * 4;
     tiles_ = min((a.rows - first_token - token + 7) >> 3, kTiles - first_tile);
   }
-  __device__ __forceinline__ void load(int block) {
+  // `place` is the distance of the input in elements, see input_place.
+  __device__ __forceinline__ void load(int block, int64_t place) {
 #pragma unroll
     for (int n = 0; n < kOwn; ++n) {
       if (n >= tiles_) break;
-      const __half* from = row_ + block * kBlockRows + n * tile_stride_;
+      const __half* from = row_ + place + block * kBlockRows + n * tile_stride_;
 #pragma unroll
       for (int step = 0; step < kBlockSteps; ++step)
         pieces_[n][step] = *reinterpret_cast<const uint4*>(from + step * kStepRows);
@@ -394,9 +395,20 @@ class ActivationFill {
   uint4 pieces_[kOwn][kBlockSteps];
 };
 
+// Returns the distance from the input of the first part to that of a group's part, in elements. All strips of
+// a group, or of a pair of groups, are in one part of a trellis.
+template <TileKind kKind, typename Arguments>
+__device__ __forceinline__ int64_t input_place(const Arguments& a, int group) {
+  if constexpr (kKind == TileKind::trellis) {
+    return place_strip(a.matrix, a.shape, group, 0).part * a.trellis.part_stride;
+  } else {
+    return 0;
+  }
+}
+
 // Runs producer warp `number` of activations. kShares warps each copy a share of the same slot; the other
 // warps take turns with them, so that several blocks of rows are in flight.
-template <int kTiles, int kShares, typename Arguments>
+template <TileKind kKind, int kTiles, int kShares, typename Arguments>
 __device__ __forceinline__ void fill_activations(const Arguments& a, uint32_t base, int number, int lane) {
   constexpr int kTurns = kActivationProducers / kShares;
   constexpr int kOwn = (kTiles + kShares - 1) / kShares;
@@ -406,14 +418,14 @@ __device__ __forceinline__ void fill_activations(const Arguments& a, uint32_t ba
   skip(number % kTurns);
   ActivationFill<kTiles, kOwn> activations(a, number / kTurns * kOwn, lane);
   wait_for_predecessor();
-  if (walk.valid()) activations.load(walk.block());
+  if (walk.valid()) activations.load(walk.block(), input_place<kKind>(a, walk.group()));
 #pragma unroll 1
   while (walk.valid()) {
     ring.wait_until_free();
     activations.store(ring.address());
     barrier_arrive(ring.full_barrier());
     skip(kTurns);
-    if (walk.valid()) activations.load(walk.block());
+    if (walk.valid()) activations.load(walk.block(), input_place<kKind>(a, walk.group()));
   }
 }
 

@@ -128,14 +128,6 @@ __device__ __forceinline__ void finish_half(const Arguments& a, const HalfStrip&
   store_half<kTiles>(a, place, sums);
 }
 
-// Counter of a half strip, at which the warps of all splits arrive. The upper bits count the eighths of K
-// that have ever arrived, which is a multiple of kMaxSplits before and after a launch. The lower bits mark
-// shares of the tokens whose warp has stopped waiting.
-constexpr uint32_t kArrival = 1U << 8;
-static_assert(kMaxWideTiles <= 8 && kMaxWideTiles <= kMaxSplits);
-__device__ __forceinline__ int eighths_before(uint32_t state) {
-  return static_cast<int>(state / kArrival % kMaxSplits);
-}
 __device__ __forceinline__ bool all_arrived_since(uint32_t before, uint32_t state) {
   return state / (kArrival * kMaxSplits) != before / (kArrival * kMaxSplits);
 }
@@ -416,7 +408,7 @@ __device__ __forceinline__ void multiply_wide(const Arguments& a, uint8_t* share
   if (helper == 0) {
     fill_weights<kKind>(a.matrix, a.shape, table, base, kBlockSteps * kStepBytes<kTiles>, lane);
   } else {
-    fill_activations<kTiles, kSharesPerSlot<kTiles, Ring>>(a, base, helper - 1, lane);
+    fill_activations<kKind, kTiles, kSharesPerSlot<kTiles, Ring>>(a, base, helper - 1, lane);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/gemm/gemm_float8.h"
+#include "kernels/cuda/gemm/linear_trellis.h"
 #include "kernels/cuda/gemm/matrix_library.h"
 #include "kernels/cuda/pointwise/float8_rows.h"
 #include "kernels/cuda/step/context.h"
@@ -265,10 +266,14 @@ Status expand_and_multiply(Context& c, const Matrix& m, StreamedInput input, int
   return Status::ok;
 }
 
+bool is_trellis(const Weight& weight) {
+  return weight.groups.front().matrix.kind == TileKind::trellis;
+}
+
 }  // namespace
 
 bool supports_row_order(const Weight& weight) {
-  return weight.groups.size() == 1 && weight.num_rows % kBlockRows == 0;
+  return weight.groups.size() == 1 && weight.num_rows % kBlockRows == 0 && !is_trellis(weight);
 }
 
 const int32_t* row_place(const Weight& weight) {
@@ -302,6 +307,11 @@ Status multiply(Context& c, const LinearParams& p, const ProductForm& form) {
       if (const Status s = multiply_float8(c, m, input, p.rows, epilogue); s != Status::ok) return s;
       continue;
     }
+    if (m.kind == TileKind::trellis) {
+      const Status s = multiply_trellis(c, m, {input.rows, input.stride}, p.rows, epilogue);
+      if (s != Status::ok) return s;
+      continue;
+    }
     input.arranged = form.arranged;
     if (!form.in_row_order && (!group.row_order.empty() || m.num_rows % kBlockRows != 0))
       input.gathered_for = &group;
@@ -323,6 +333,8 @@ bool is_float8(const Weight& weight) {
 
 bool fuses_norm(const Context& c, const Weight& weight, const NormParams& norm) {
   if (is_float8(weight)) return norm_float8_fits(norm);
+  if (weight.groups.size() == 1 && is_trellis(weight))
+    return norm.rows == 1 && norm.kind == NormKind::rms && normalizes_within(c, weight.groups.front().matrix);
   return norm.rows == 1 && norm.kind == NormKind::rms && supports_row_order(weight) && !uses_library(c, 1) &&
          gemm_shape(*c.device, weight.groups.front().matrix, 1).tiles == 1;
 }
@@ -336,6 +348,7 @@ Status multiply_normed(Context& c, const NormParams& norm, const LinearParams& p
     const Status s = c.device->check(launch_norm_float8(norm, product.rows, c.launch()), "normalising");
     return s == Status::ok ? run_float8(c, product) : s;
   }
+  if (is_trellis(*p.weight)) return multiply_trellis(c, m, {nullptr, 0, &norm}, p.rows, epilogue);
   StreamedInput input;
   input.norm = &norm;
   input.norm_place = row_place(*p.weight);

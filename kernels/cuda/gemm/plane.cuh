@@ -17,7 +17,8 @@ template <TileKind kKind>
 constexpr bool kIsGptq = kKind == TileKind::gptq || kKind == TileKind::gptq8;
 // True if the sums of a group are scaled, and not its weights.
 template <TileKind kKind>
-constexpr bool kScalesSums = kKind != TileKind::dense&& kKind != TileKind::exl2&& kKind != TileKind::blocks;
+constexpr bool kScalesSums = kKind != TileKind::dense&& kKind != TileKind::exl2&& kKind !=
+                             TileKind::blocks&& kKind != TileKind::trellis;
 // Bit width of kinds whose codes all have the same width, otherwise 0.
 template <TileKind kKind>
 constexpr int kOnlyBits = kKind == TileKind::gptq || kKind == TileKind::mxfp4  ? 4

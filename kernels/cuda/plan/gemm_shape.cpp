@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/plan/trellis_tiles.h"
+
 namespace quire::kernels {
 namespace {
 
@@ -238,7 +240,8 @@ bool best_wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmSha
 GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   GemmShape s;
   partition(s, m, kNarrowWarps >> m.chain_bits);
-  const uint32_t row = rows == 1 ? static_cast<uint32_t>(m.num_blocks * kBlockRows) * 2 : 0;
+  const int32_t inputs = m.kind == TileKind::trellis ? trellis_input_rows(m.num_parts) : 1;
+  const uint32_t row = rows == 1 ? static_cast<uint32_t>(inputs * m.num_blocks * kBlockRows) * 2 : 0;
   const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNarrowWarps) * 4;
   // Half of a multiprocessor's memory: fits two blocks, or one block and one of the next kernel.
   const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);

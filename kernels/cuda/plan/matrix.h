@@ -45,11 +45,11 @@ constexpr int kManyStrips = 512;
 constexpr int kMaxRuns = 12;
 constexpr int kMaxParts = 3;  // of one product; more parts take several products
 
-// blocks has the tiles of block_tiles.h. float8 has no tiles of this layout, only those of float8_shape.h,
-// all of them in the first part.
-enum class TileKind : int32_t { exl2, gptq, gptq8, fp8, mxfp4, dense, blocks, float8 };
+// blocks has the tiles of block_tiles.h, trellis those of trellis_tiles.h. float8 has no tiles of this
+// layout, only those of float8_shape.h, all of them in the first part.
+enum class TileKind : int32_t { exl2, gptq, gptq8, fp8, mxfp4, dense, blocks, trellis, float8 };
 
-// Returns the bytes of a record of scales; 0 for blocks, where the type decides:
+// Returns the bytes of a record of scales; 0 for blocks, where the type decides, and for trellis:
 // - exl2: [8] u16, where nibble q of number g is column g + 8q; then q_scale_max * prescale / 256 * 2^24 /
 //   unit as f16, twice; then 12 unused bytes.
 // - gptq (4 bits) and gptq8: f16 scales [8][4], then f16 [8][4], the offsets added to raw codes.
@@ -60,6 +60,7 @@ constexpr uint32_t scale_bytes(TileKind kind) {
   switch (kind) {
     case TileKind::dense:
     case TileKind::blocks:
+    case TileKind::trellis:
       return 0;
     case TileKind::exl2:
       return 32;
@@ -71,7 +72,7 @@ constexpr uint32_t scale_bytes(TileKind kind) {
 }
 // Returns true if one record of a segment holds the scales of all of its steps, whatever their groups.
 constexpr bool has_one_record(TileKind kind) {
-  return kind == TileKind::mxfp4 || kind == TileKind::blocks;
+  return kind == TileKind::mxfp4 || kind == TileKind::blocks || kind == TileKind::trellis;
 }
 // Weights of exl2 are scaled before they are multiplied: (code - middle) * scale / unit, rounded to f16. A
 // code in the bits of an f16 is a subnormal, code * 2^-24, so records hold group scales times 2^24 / unit.
@@ -102,9 +103,16 @@ struct Run {
   int32_t end = 0;
   uint32_t first_byte = 0;     // offset in the strip
   uint32_t segment_bytes = 0;  // bytes of each segment
-  int32_t bits = 0;            // of a code; blocks: the BlockType
+  int32_t bits = 0;            // of a code; blocks: the BlockType; trellis: trellis_form
   int32_t records = 0;         // records of scales in each segment: 1, kBlockSteps, or none
   bool operator==(const Run&) const = default;
+};
+
+// What a part of a trellis matrix has beside its tiles. Columns are those of its strips, whole transforms.
+struct TrellisTerms {
+  const float* input_scales = nullptr;   // [num_blocks, 128]
+  const float* output_scales = nullptr;  // [columns]
+  const int32_t* outputs = nullptr;      // [columns] column of the part's outputs, or -1
 };
 
 // Columns that came from one stored matrix.
@@ -117,6 +125,7 @@ struct Part {
   int32_t num_runs = 0;
   Run runs[kMaxRuns];
   float unit = 1.0f;  // multiplies the sums
+  TrellisTerms trellis;
 };
 
 // Matrix as kernels use it. If `paired`, strip j of the gate and strip j of the up matrix are multiplied by

@@ -244,6 +244,28 @@ bool plan_blocks(PartPlan& plan) {
   return bytes <= std::numeric_limits<uint32_t>::max();
 }
 
+// Every segment has the same form. Strips are those of whole transforms.
+bool plan_trellis(PartPlan& plan) {
+  const WeightSource& source = *plan.source;
+  const TrellisSource& trellis = source.trellis;
+  if (!is_trellis_width(trellis.half_bits, trellis.codebook) || source.row_order != nullptr ||
+      source.padded_out % kHadamardOrder != 0 ||
+      (source.column_order == nullptr && source.num_out > source.padded_out))
+    return false;
+  plan.kind = TileKind::trellis;
+  plan.trellis = trellis_columns(source);
+  plan.num_strips = static_cast<int32_t>(plan.trellis.stored.size()) * kTransformStrips;
+  Run run;
+  run.end = hadamard_padded(source.num_in) / kBlockRows;
+  run.segment_bytes = trellis_segment_bytes(trellis.half_bits);
+  run.bits = trellis_form(trellis.half_bits, trellis.codebook);
+  run.records = 1;
+  plan.runs.push_back(run);
+  const uint64_t bytes = static_cast<uint64_t>(run.end) * run.segment_bytes;
+  plan.strip_bytes = static_cast<uint32_t>(bytes);
+  return bytes <= std::numeric_limits<uint32_t>::max();
+}
+
 bool plan_unquantized(PartPlan& plan, bool float8) {
   if (!is_sound_dense(*plan.source)) return false;
   if (float8) return plan_float8(plan);
@@ -258,12 +280,13 @@ bool uses_float8(const MatrixSource& matrix) {
 
 bool plan_part(const WeightSource& source, PartPlan& plan, bool float8) {
   plan.source = &source;
-  if (source.num_in <= 0 || source.num_out <= 0 || source.format == WeightFormat::trellis) return false;
+  if (source.num_in <= 0 || source.num_out <= 0) return false;
   plan.num_strips = (source.num_out + kStripColumns - 1) / kStripColumns;
-  const bool sound = source.format == WeightFormat::exl2     ? plan_exl2(plan)
-                     : source.format == WeightFormat::coded  ? plan_coded(plan)
-                     : source.format == WeightFormat::blocks ? plan_blocks(plan)
-                                                             : plan_unquantized(plan, float8);
+  const bool sound = source.format == WeightFormat::exl2      ? plan_exl2(plan)
+                     : source.format == WeightFormat::coded   ? plan_coded(plan)
+                     : source.format == WeightFormat::blocks  ? plan_blocks(plan)
+                     : source.format == WeightFormat::trellis ? plan_trellis(plan)
+                                                              : plan_unquantized(plan, float8);
   if (!sound) return false;
   if (plan.row_order.empty() && source.row_order != nullptr) {
     plan.row_order.assign(source.row_order, source.row_order + source.num_in);
@@ -274,11 +297,13 @@ bool plan_part(const WeightSource& source, PartPlan& plan, bool float8) {
 
 bool shares_launch(const PartPlan& a, const PartPlan& b) {
   if (a.kind != b.kind || a.source->num_in != b.source->num_in || a.row_order != b.row_order) return false;
-  return a.kind == TileKind::exl2 || a.kind == TileKind::blocks || a.runs == b.runs;
+  return a.kind == TileKind::exl2 || a.kind == TileKind::blocks || a.kind == TileKind::trellis ||
+         a.runs == b.runs;
 }
 
 bool is_pair(const std::vector<PartPlan>& parts) {
-  return parts.size() == 2 && parts[0].source->num_out == parts[1].source->num_out;
+  return parts.size() == 2 && parts[0].source->num_out == parts[1].source->num_out &&
+         parts[0].trellis.outputs == parts[1].trellis.outputs;
 }
 
 void join_float8(std::vector<PartPlan>& parts) {

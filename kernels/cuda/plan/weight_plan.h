@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/plan/matrix.h"
+#include "kernels/cuda/plan/trellis_tiles.h"
 #include "kernels/interface/weight_source.h"
 
 namespace quire::kernels {
@@ -34,8 +35,9 @@ struct PartPlan {
   std::vector<int32_t> group_first_row;  // gptq tiles: first tile row of each of their groups
   std::vector<uint16_t> group_scale;     // exl2: f16
   float unit = 1.0f;                     // multiplies the sums of the tiles
-  std::vector<StepSource> steps;         // steps of the tiles; blocks: none
-  std::vector<ScaleSource> records;      // records of a strip, for all kinds but dense and blocks
+  std::vector<StepSource> steps;         // steps of the tiles; blocks and trellis: none
+  std::vector<ScaleSource> records;      // records of a strip, for all kinds but dense, blocks and trellis
+  TrellisColumns trellis;
   std::vector<Run> runs;
   uint32_t strip_bytes = 0;
   int32_t num_strips = 0;
@@ -47,11 +49,12 @@ bool uses_float8(const MatrixSource& matrix);
 // Returns false if the source is malformed. `float8` is uses_float8 of the matrix.
 bool plan_part(const WeightSource& source, PartPlan& plan, bool float8 = false);
 
-// Returns true if parts may share a launch: they have the same rows in the same order and, except for exl2
-// and blocks, the same forms of segments.
+// Returns true if parts may share a launch: they have the same rows in the same order and, except for exl2,
+// blocks and trellis, the same forms of segments.
 bool shares_launch(const PartPlan& a, const PartPlan& b);
 
-// Returns true if the parts of a matrix are gate and up, of the same width.
+// Returns true if the parts of a matrix are gate and up, of the same width and, as a trellis, with the same
+// order of columns.
 bool is_pair(const std::vector<PartPlan>& parts);
 // Moves the tiles of a matrix with float8 parts to the first part.
 void join_float8(std::vector<PartPlan>& parts);

@@ -82,8 +82,10 @@ __half* memory_for_down(const Context& c, const MlpBlockParams& p, int32_t token
 // True if the kernel of gate and up also activates.
 bool fuses_activation(const Context& c, const MlpBlockParams& p) {
   const Weight& weight = *p.gate_up;
-  return p.gated && mechanisms_of(static_cast<const MlpSpec&>(p)) == 0 && weight.groups.size() == 1 &&
-         weight.groups.front().matrix.paired != 0 && !uses_library(c, p.num_tokens);
+  if (!p.gated || mechanisms_of(static_cast<const MlpSpec&>(p)) != 0 || weight.groups.size() != 1)
+    return false;
+  const Matrix& m = weight.groups.front().matrix;
+  return m.paired != 0 && (m.kind == TileKind::trellis || !uses_library(c, p.num_tokens));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/experts/choose.h"
+#include "kernels/cuda/plan/trellis_tiles.h"
 #include "kernels/cuda/step/context.h"
 #include "kernels/interface/composite.h"
 #include "kernels/interface/expert_activation.h"
@@ -15,8 +16,9 @@
 namespace quire::kernels {
 namespace {
 
-constexpr std::array<TileKind, 7> kKinds = {TileKind::exl2,  TileKind::gptq,   TileKind::gptq8, TileKind::fp8,
-                                            TileKind::mxfp4, TileKind::blocks, TileKind::dense};
+constexpr std::array<TileKind, 8> kKinds = {TileKind::exl2,    TileKind::gptq,  TileKind::gptq8,
+                                            TileKind::fp8,     TileKind::mxfp4, TileKind::blocks,
+                                            TileKind::trellis, TileKind::dense};
 
 using LaunchExperts = cudaError_t (*)(const ExpertArguments&, int32_t, cudaStream_t, bool);
 LaunchExperts launch_of(TileKind kind) {
@@ -31,6 +33,8 @@ LaunchExperts launch_of(TileKind kind) {
       return launch_expert_gemm_mxfp4;
     case TileKind::blocks:
       return launch_expert_gemm_blocks;
+    case TileKind::trellis:
+      return launch_expert_gemm_trellis;
     case TileKind::dense:
       return launch_expert_gemm_dense;
     default:
@@ -161,6 +165,26 @@ bool tiles_fit(const Context& c, const std::vector<ExpertMatrix>& matrices, int3
                      [&](const ExpertMatrix& m) { return shape_of(c, m.matrix, tiles, 1).shared_bytes > 0; });
 }
 
+// Returns the largest number of single rows, a multiple of those that share an input, for which there is
+// memory: rows of a trellis need sums and counters.
+int32_t single_rows_at_once(const Context& c, const ExpertLinearParams& p,
+                            const std::vector<ExpertMatrix>& matrices) {
+  int32_t rows = p.rows;
+  for (const ExpertMatrix& of_experts : matrices) {
+    const Matrix& m = of_experts.matrix;
+    if (m.kind != TileKind::trellis) continue;
+    const size_t sums = c.partial_floats / (static_cast<size_t>(m.num_strips) * kStripColumns);
+    const int32_t counters = c.num_counters / (m.num_strips / kTransformStrips);
+    rows = std::min({rows, static_cast<int32_t>(std::min<size_t>(sums, INT32_MAX)), counters});
+  }
+  return rows == p.rows ? rows : rows - rows % p.rows_per_input;
+}
+
+bool has_trellis(const std::vector<ExpertMatrix>& matrices) {
+  return std::any_of(matrices.begin(), matrices.end(),
+                     [](const ExpertMatrix& m) { return m.matrix.kind == TileKind::trellis; });
+}
+
 // Destination of the products, and their activation.
 struct Target {
   __half* output = nullptr;
@@ -219,10 +243,13 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
   a.num_experts = p.num_experts;
   if (round.tiles == 0) {
     a.rows = round.rows;
-    a.input = static_cast<const __half*>(p.input);
-    a.experts = p.expert_of_row;
+    a.input = static_cast<const __half*>(p.input) +
+              static_cast<size_t>(round.first / p.rows_per_input) * static_cast<size_t>(common.num_rows);
+    a.experts = p.expert_of_row + round.first;
     a.rows_per_input = p.rows_per_input;
-    a.input_scale = p.input_scale;
+    if (p.input_scale != nullptr) a.input_scale = p.input_scale + round.first;
+    a.trellis.sums = c.partials;
+    a.counters = c.counters;
   } else {
     const int32_t slots = tiles.num_tiles * tiles.tile_rows;
     a.rows = slots;
@@ -356,13 +383,16 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
   const bool fused = fuses_mlp(p, matrices);
   round.target = target_of(p, fused);
   const int32_t stride = (p.experts[0]->num_rows + kBlockRows - 1) / kBlockRows * kBlockRows;
-  round.tiles = tiles_for(p.rows, p.num_experts);
+  round.tiles = has_trellis(matrices) ? 0 : tiles_for(p.rows, p.num_experts);
   int32_t most = p.rows;
   for (; round.tiles > 0; round.tiles = round.tiles == 2 ? 0 : round.tiles / 2) {
     most = tiles_fit(c, matrices, round.tiles) ? rows_at_once(c, p, round.tiles * 8, stride) : 0;
     if (most > 0) break;
   }
-  if (round.tiles == 0) most = p.rows;
+  if (round.tiles == 0) most = single_rows_at_once(c, p, matrices);
+  if (most <= 0)
+    return c.device->fail(Status::unsupported,
+                          "expert_linear: too many experts of a token for the memory for partial sums");
   for (round.first = 0; round.first < p.rows; round.first += most) {
     round.rows = std::min(most, p.rows - round.first);
     if (const Status s = multiply_round(c, p, round, matrices); s != Status::ok) return s;

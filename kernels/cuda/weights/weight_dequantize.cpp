@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/plan/float8_shape.h"
+#include "kernels/cuda/weights/trellis_repack.h"
 #include "kernels/cuda/weights/weight_repack.h"
 #include "kernels/interface/half.h"
 
@@ -66,6 +67,10 @@ Status dequantize(Device* device, const Weight* weight, float* host) {
   std::vector<__half_raw> slab(bytes / 2);
   Status status = Status::ok;
   for (const WeightGroup& group : weight->groups) {
+    if (group.matrix.kind == TileKind::trellis) {
+      if (status == Status::ok) status = dequantize_trellis(*device, *weight, group, host);
+      continue;
+    }
     for (int32_t p = 0; p < group.matrix.num_parts && status == Status::ok; ++p) {
       const Part& part = group.matrix.parts[p];
       // Find the stored part of these columns by its first column.

@@ -12,6 +12,7 @@
 #include "kernels/cuda/plan/float8_shape.h"
 #include "kernels/cuda/plan/weight_plan.h"
 #include "kernels/cuda/weights/block_repack.h"
+#include "kernels/cuda/weights/trellis_repack.h"
 #include "kernels/cuda/weights/weight_repack.h"
 #include "kernels/interface/block_codes.h"
 #include "kernels/interface/half.h"
@@ -22,6 +23,12 @@ namespace {
 
 size_t padded_bytes(size_t bytes) {
   return (bytes + 255) / 256 * 256;
+}
+
+// Returns the bytes of a part's scales and columns beside its strips.
+size_t terms_bytes(const PartPlan& plan) {
+  if (plan.kind != TileKind::trellis) return 0;
+  return trellis_terms_bytes(plan.source->num_in, plan.trellis.stored.size());
 }
 
 // A bump allocator over a staging buffer's scratch: sizes are counted first, then bytes are sent.
@@ -153,6 +160,7 @@ class Preparer {
   Status send(const std::vector<Piece*>& pieces, const UnreadBytes* unread);
   Status place_part(const PartPlan& plan, Part& part);
   Status block_part(const PartPlan& plan, Part& part);
+  Status trellis_part(const PartPlan& plan, Part& part);
   Status float8_part(const StoredMatrix& stored, const PartPlan& plan, Float8Target target, uint8_t* tiles);
   const void* at(const Piece& piece) const {
     return piece.bytes == 0 ? nullptr : stage_->scratch() + piece.offset;
@@ -230,8 +238,16 @@ Status Preparer::block_part(const PartPlan& plan, Part& part) {
   return device_.check(error, "repacking weights");
 }
 
+Status Preparer::trellis_part(const PartPlan& plan, Part& part) {
+  void* terms = nullptr;
+  Status status = place_part(plan, part);
+  if (status == Status::ok) status = take(terms_bytes(plan), &terms);
+  return status == Status::ok ? prepare_trellis(device_, stage_, plan, terms, part) : status;
+}
+
 Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& part) {
   if (plan.kind == TileKind::blocks) return block_part(plan, part);
+  if (plan.kind == TileKind::trellis) return trellis_part(plan, part);
   const bool is_coded = plan.source->format == WeightFormat::coded;
   const TileKind stored_kind = stored_as(plan);
   const bool expands = is_coded && stored_kind == TileKind::dense;
@@ -388,24 +404,18 @@ struct WeightLayout {
   size_t bytes() const {
     size_t total = 0;
     for (const PartPlan& plan : plans)
-      total += padded_bytes(static_cast<size_t>(plan.num_strips) * plan.strip_bytes);
+      total += padded_bytes(static_cast<size_t>(plan.num_strips) * plan.strip_bytes) +
+               padded_bytes(terms_bytes(plan));
     for (const size_t part : first_of_group)
       total += 2 * padded_bytes(plans[part].row_order.size() * sizeof(int32_t));
     return total + (has_bias ? padded_bytes(static_cast<size_t>(num_columns) * sizeof(float)) : 0);
   }
 };
 
-Status refuse_trellis() {
-  return Device::fail(Status::unsupported,
-                      "the CUDA backend has no kernels for matrices of EXL3; use the CPU");
-}
-
 Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout) {
   const WeightSource* parts = matrix.parts;
   const int32_t num_parts = matrix.num_parts;
   if (num_parts < 1) return device.fail(Status::invalid_argument, "prepare_weights: a matrix has no parts");
-  for (int32_t p = 0; p < num_parts; ++p)
-    if (parts[p].format == WeightFormat::trellis) return refuse_trellis();
   const bool float8 = num_parts <= kMaxParts && uses_float8(matrix);
   std::vector<int> parts_of_group;
   layout.plans.resize(static_cast<size_t>(num_parts));

@@ -403,9 +403,7 @@ TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
   const TokenIds ids = read_ids(family.golden(), "input_ids");
   const TokenIds few(ids.begin(), ids.begin() + 6);
   const bool is_mixture = file_text(source + "/config.json").find("experts") != std::string::npos;
-  const bool is_host = open_test_device()->is_host();
   for (const Scheme& scheme : schemes()) {
-    if (scheme.add == add_exl3 && !is_host) continue;  // CUDA has no kernels for it
     SCOPED_TRACE(scheme.name);
     const ModelPair pair(source, scheme);
     const auto model = load_model(pair.path("coded"));

@@ -1,8 +1,10 @@
 // Products of experts (MoE), compared with a product with each matrix alone, and their weighted sum.
 #include <algorithm>
+#include <deque>
 
 #include "tests/kernels/cuda/cuda_device.h"
 #include "tests/kernels/cuda/random_blocks.h"
+#include "tests/support/trellis_fixture.h"
 
 namespace quire::kernels {
 namespace {
@@ -123,7 +125,15 @@ class ExpertsTest : public CudaTest {
       }
     }
   }
+  void make_trellis(StoredWeight& w, const testing::TrellisKind& kind, int32_t num_in, int32_t num_out) {
+    trellises_.push_back(testing::make_trellis(kind, num_in, num_out, random_()));
+    w.source = trellises_.back().source();
+    w.source.is_expert = true;
+  }
+  void check_activations(const Experts& experts);
+
   std::mt19937 random_{std::random_device{}()};
+  std::deque<testing::TrellisFixture> trellises_;  // of the matrices made
 };
 
 TEST_F(ExpertsTest, ProductsWaitForMatricesBeingCopied) {
@@ -183,6 +193,17 @@ TEST_F(ExpertsTest, RowsEqualProductsWithTheirBlocksAlone) {
                    2, true, 100);
 }
 
+// Each expert, and each part of its matrix, has scales of its own.
+TEST_F(ExpertsTest, RowsEqualProductsWithTheirTrellisAlone) {
+  const testing::TrellisKind kinds[] = {
+      {TrellisCodebook::mul1, 8}, {TrellisCodebook::mcg, 6}, {TrellisCodebook::mul1, 5}};
+  check_products(
+      make_experts(8, 2, [&](StoredWeight& w, int32_t e) { make_trellis(w, kinds[e % 3], 256, 200); }), 4,
+      false, 300);
+  check_products(make_experts(8, 1, [&](StoredWeight& w, int32_t) { make_trellis(w, kinds[0], 300, 128); }),
+                 2, true, 100);
+}
+
 // Rows that a thread block reorders in several rounds, rows so long that a second block does not fit next to
 // their copy in shared memory, and rows that are not a multiple of 16 bytes.
 TEST_F(ExpertsTest, LongAndOddRowsEqualProductsWithTheirMatrixAlone) {
@@ -213,11 +234,7 @@ double plain_gate(const MlpSpec& mlp, double gate, double up) {
 
 // Whichever kernel runs, gate and up have the same bits as for one row alone. The matrix kernels do not
 // support the last activation.
-TEST_F(ExpertsTest, GateAndUpDoNotDependOnTheBatch) {
-  const Experts experts = make_experts(8, 2, [&](StoredWeight& w, int32_t) {
-    make_exl2(w, {{4, 256}}, 96, false, random_);
-    w.source.prescale = 0.02f;
-  });
+void ExpertsTest::check_activations(const Experts& experts) {
   const auto activated = [&](const MlpSpec& mlp, const std::vector<int32_t>& of_row,
                              const std::vector<float>& input) {
     const size_t columns = experts.columns / 2;
@@ -261,6 +278,19 @@ TEST_F(ExpertsTest, GateAndUpDoNotDependOnTheBatch) {
       }
     }
   }
+}
+
+TEST_F(ExpertsTest, GateAndUpDoNotDependOnTheBatch) {
+  check_activations(make_experts(8, 2, [&](StoredWeight& w, int32_t) {
+    make_exl2(w, {{4, 256}}, 96, false, random_);
+    w.source.prescale = 0.02f;
+  }));
+}
+
+TEST_F(ExpertsTest, GateAndUpOfATrellisDoNotDependOnTheBatch) {
+  check_activations(make_experts(8, 2, [&](StoredWeight& w, int32_t) {
+    make_trellis(w, {TrellisCodebook::mul1, 8}, 256, 96);
+  }));
 }
 
 // A product with the same rows as the previous one reuses their sorted order if both have tiles of one size.

@@ -281,6 +281,16 @@ inline __half2 half2_of(uint32_t v) {
 inline uint32_t and_or(uint32_t a, uint32_t mask, uint32_t c) {
   return (a & mask) | c;
 }
+inline uint32_t and_xor(uint32_t a, uint32_t mask, uint32_t c) {
+  return (a & mask) ^ c;
+}
+inline uint32_t sum_bytes(uint32_t bytes, uint32_t start) {
+  for (int i = 0; i < 4; ++i) start += bytes >> (8 * i) & 255U;
+  return start;
+}
+inline uint32_t funnel_right(uint32_t low, uint32_t high, int shift) {
+  return static_cast<uint32_t>((static_cast<uint64_t>(high) << 32 | low) >> shift);
+}
 inline uint32_t permute_bytes(uint32_t low, uint32_t high, uint32_t selector) {
   const uint64_t bytes = static_cast<uint64_t>(high) << 32 | low;
   uint32_t r = 0;

@@ -1,0 +1,225 @@
+// Chooses how to compute a product with an EXL3 matrix. Up to eight rows: one kernel, which also transforms
+// the outputs, and the inputs and the norm of a single row. More rows: a kernel transforms the inputs for
+// each part, the product's kernel stores the sums of all strips, and a third one transforms these.
+#include "kernels/cuda/gemm/linear_trellis.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cuda/plan/trellis_tiles.h"
+#include "kernels/cuda/pointwise/rotated_rows.h"
+
+namespace quire::kernels {
+namespace {
+
+// Returns the matrix whose outputs are the sums of all strips.
+Matrix unrotated(const Matrix& m) {
+  Matrix out = m;
+  out.paired = 0;
+  out.bias = nullptr;
+  int32_t columns = 0;
+  for (int32_t p = 0; p < out.num_parts; ++p) {
+    out.parts[p].first_column = columns;
+    out.parts[p].num_columns = out.parts[p].num_strips * kStripColumns;
+    columns += out.parts[p].num_columns;
+  }
+  out.num_columns = columns;
+  return out;
+}
+
+Matrix part_of(const Matrix& m, int32_t part) {
+  Matrix out = m;
+  out.num_parts = 1;
+  out.parts[0] = m.parts[part];
+  out.num_strips = m.parts[part].num_strips;
+  return out;
+}
+
+// Returns true if no group of strips has strips of two parts.
+bool parts_fit_groups(const Matrix& m, const GemmShape& s) {
+  const int32_t strips = s.is_broad() ? 2 * s.strips : s.strips;
+  for (int32_t p = 0; p + 1 < m.num_parts; ++p)
+    if (m.parts[p].num_strips % strips != 0) return false;
+  return true;
+}
+
+int64_t elements_of_part(const Matrix& m, int32_t rows, bool arranged) {
+  const int32_t columns = m.num_blocks * kBlockRows;
+  return static_cast<int64_t>(arranged ? arranged_elements(rows, columns)
+                                       : static_cast<size_t>(rows) * static_cast<size_t>(columns));
+}
+
+// Transforms the inputs for each part into Context::gathered.
+Status rotate_inputs(Context& c, const Matrix& m, const TrellisInput& input, int32_t rows, bool arranged) {
+  RotatedInputs p;
+  p.source = input.rows;
+  p.source_stride = input.stride;
+  p.rows = rows;
+  p.columns = m.num_rows;
+  p.num_blocks = m.num_blocks;
+  p.num_parts = m.num_parts;
+  for (int32_t part = 0; part < m.num_parts; ++part) p.scales[part] = m.parts[part].trellis.input_scales;
+  p.target = c.gathered;
+  p.part_stride = elements_of_part(m, rows, arranged);
+  p.arranged = arranged;
+  if (static_cast<size_t>(p.part_stride) * static_cast<size_t>(m.num_parts) > c.gathered_elements)
+    return c.device->fail(Status::invalid_argument,
+                          "linear: more activations than the limits of the context allow");
+  return c.device->check(launch_rotate_inputs(p, c.launch()), "transforming activations");
+}
+
+GemmArguments arguments_of(Context& c, const Matrix& m, const GemmShape& shape, int32_t rows) {
+  GemmArguments a;
+  a.matrix = m;
+  a.shape = shape;
+  a.rows = rows;
+  a.input = c.gathered;
+  a.input_stride = m.num_blocks * kBlockRows;
+  a.counters = c.counters;
+  a.trellis.part_stride = elements_of_part(m, rows, shape.is_broad());
+  return a;
+}
+
+Status launch(Context& c, const GemmArguments& a) {
+  const Launch l = c.launch();
+  return c.device->check(launch_gemm_trellis(a, l.stream, l.dependent), "multiplying by weights");
+}
+
+size_t sums_of_row(const Matrix& m) {
+  return static_cast<size_t>(m.num_strips) * kStripColumns;
+}
+
+// How the sums of some rows are computed. They have the first part of the memory for partial sums, and splits
+// of K have the rest.
+struct SumsPlan {
+  int32_t rows = 0;              // 0: there is no shape for them
+  std::vector<Matrix> matrices;  // unrotated: all parts, or one after the other
+  std::vector<GemmShape> shapes;
+};
+
+// Adds a matrix to the plan. Returns false if there is too little memory for its inputs or partial sums.
+bool add_matrix(const Context& c, const Matrix& m, size_t sums, SumsPlan& plan) {
+  const GemmShape s = gemm_shape(*c.device, m, plan.rows);
+  if (s.tiles == 1 || s.shared_bytes == 0 || !parts_fit_groups(m, s)) return false;
+  const auto inputs = static_cast<size_t>(elements_of_part(m, plan.rows, s.is_broad()));
+  if (inputs * static_cast<size_t>(m.num_parts) > c.gathered_elements) return false;
+  const int32_t tokens = s.tiles * 8, tiles = (plan.rows + tokens - 1) / tokens;
+  if (s.splits > 1 && (partial_floats(m, s) * static_cast<size_t>(tiles) > c.partial_floats - sums ||
+                       tiles * 2 * m.num_strips > c.num_counters))
+    return false;
+  plan.matrices.push_back(m);
+  plan.shapes.push_back(s);
+  return true;
+}
+
+// Plans one product, or, if groups of strips would have strips of two parts, or if there is too little memory
+// for the inputs of all parts, one for each part. If there is too little for both, plans fewer rows.
+SumsPlan plan_sums(const Context& c, const Matrix& m, int32_t rows) {
+  constexpr int32_t kTile = 64;
+  const Matrix whole = unrotated(m);
+  const auto most = static_cast<int32_t>(std::min<size_t>(c.partial_floats / sums_of_row(m), INT32_MAX));
+  SumsPlan plan;
+  plan.rows = std::min(rows, most > kMaxTileTokens ? most / kMaxTileTokens * kMaxTileTokens
+                             : most > kTile        ? kTile
+                                                   : most);
+  for (; plan.rows > 0; plan.rows /= 2) {
+    const size_t sums = static_cast<size_t>(plan.rows) * sums_of_row(m);
+    if (add_matrix(c, whole, sums, plan)) return plan;
+    bool fits = m.num_parts > 1;
+    for (int32_t p = 0; p < m.num_parts && fits; ++p) fits = add_matrix(c, part_of(whole, p), sums, plan);
+    if (fits) return plan;
+    plan.matrices.clear();
+    plan.shapes.clear();
+  }
+  return plan;
+}
+
+// Computes the sums of all strips for the planned rows.
+Status multiply_sums(Context& c, const SumsPlan& plan, const TrellisInput& input, int32_t stride) {
+  for (size_t i = 0; i < plan.matrices.size(); ++i) {
+    const Matrix& m = plan.matrices[i];
+    const Status s = rotate_inputs(c, m, input, plan.rows, plan.shapes[i].is_broad());
+    if (s != Status::ok) return s;
+    GemmArguments a = arguments_of(c, m, plan.shapes[i], plan.rows);
+    a.epilogue.output_f32 = c.partials;
+    a.epilogue.stride = stride;
+    a.partials = c.partials + static_cast<size_t>(plan.rows) * static_cast<size_t>(stride);
+    if (const Status launched = launch(c, a); launched != Status::ok) return launched;
+  }
+  return Status::ok;
+}
+
+Epilogue advanced(Epilogue e, int32_t rows) {
+  const size_t at = static_cast<size_t>(rows) * static_cast<size_t>(e.stride);
+  if (e.output != nullptr) e.output += at;
+  if (e.residual != nullptr) e.residual += at;
+  if (e.output_f32 != nullptr) e.output_f32 += at;
+  return e;
+}
+
+// Returns true if the kernel of the product transforms a single row itself.
+bool rotates_within(const Matrix& m, const TrellisInput& input) {
+  return m.num_rows % kBlockRows == 0 && reinterpret_cast<uintptr_t>(input.rows) % 16 == 0;
+}
+
+Status multiply_narrow(Context& c, const Matrix& m, const TrellisInput& input, const GemmShape& shape,
+                       int32_t rows, const Epilogue& epilogue) {
+  const bool within = rows == 1 && (input.norm != nullptr || rotates_within(m, input));
+  if (!within) {
+    if (const Status s = rotate_inputs(c, m, input, rows, false); s != Status::ok) return s;
+  }
+  GemmArguments a = arguments_of(c, m, shape, rows);
+  a.trellis.sums = c.partials;
+  if (within) {
+    a.trellis.part_stride = 0;
+    a.input = input.rows;
+    if (input.norm != nullptr) a.norm = *input.norm;
+  }
+  a.epilogue = epilogue;
+  return launch(c, a);
+}
+
+// Returns the rows of a launch of the narrow kernel.
+int32_t most_narrow_rows(const Context& c, const Matrix& m, int32_t rows) {
+  const size_t transforms = static_cast<size_t>(m.num_strips / kTransformStrips);
+  const auto inputs = static_cast<size_t>(m.num_parts * m.num_blocks * kBlockRows);
+  const size_t most = std::min({static_cast<size_t>(c.num_counters) / transforms,
+                                c.partial_floats / sums_of_row(m), c.gathered_elements / inputs});
+  return static_cast<int32_t>(std::min(most, static_cast<size_t>(rows)));
+}
+
+}  // namespace
+
+bool normalizes_within(const Context& c, const Matrix& m) {
+  return m.num_rows % kBlockRows == 0 && gemm_shape(*c.device, m, 1).tiles == 1 &&
+         most_narrow_rows(c, m, 1) == 1;
+}
+
+Status multiply_trellis(Context& c, const Matrix& m, const TrellisInput& input, int32_t rows,
+                        const Epilogue& epilogue) {
+  for (int32_t first = 0, count = 0; first < rows; first += count) {
+    TrellisInput own = input;
+    own.rows += static_cast<size_t>(first) * static_cast<size_t>(input.stride);
+    const Epilogue to = advanced(epilogue, first);
+    const GemmShape shape = gemm_shape(*c.device, m, rows - first);
+    Status status = Status::ok;
+    if (shape.tiles == 1 && shape.shared_bytes > 0) {
+      count = most_narrow_rows(c, m, rows - first);
+      if (count > 0) status = multiply_narrow(c, m, own, gemm_shape(*c.device, m, count), count, to);
+    } else {
+      const SumsPlan plan = plan_sums(c, m, rows - first);
+      count = plan.rows;
+      if (count > 0) status = multiply_sums(c, plan, own, static_cast<int32_t>(sums_of_row(m)));
+      if (count > 0 && status == Status::ok)
+        status = c.device->check(launch_rotate_outputs({m, to, c.partials, count}, c.launch()),
+                                 "transforming products");
+    }
+    if (count == 0)
+      return c.device->fail(Status::unsupported,
+                            "linear: the matrix has too many rows for the shared memory of this card");
+    if (status != Status::ok) return status;
+  }
+  return Status::ok;
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,83 @@
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/gemm/trellis_rows.cuh"
+#include "kernels/cuda/pointwise/rotated_rows.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int kWarps = 8;  // of a thread block, one row each
+
+// Returns four inputs of a row from `column` on.
+__device__ __forceinline__ uint2 four_inputs(const RotatedInputs& p, int row, int column) {
+  const __half* from = p.source + static_cast<size_t>(row) * p.source_stride + column;
+  if (column + 4 <= p.columns && reinterpret_cast<uintptr_t>(from) % 8 == 0)
+    return *reinterpret_cast<const uint2*>(from);
+  __half v[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v[i] = column + i < p.columns ? from[i] : __float2half_rn(0.0f);
+  return make_uint2(bits_of(__halves2half2(v[0], v[1])), bits_of(__halves2half2(v[2], v[3])));
+}
+
+// One thread block per 128 inputs of eight rows.
+__global__ void __launch_bounds__(32 * kWarps) rotate_inputs_kernel(const __grid_constant__ RotatedInputs p) {
+  release_successor();
+  const int lane = static_cast<int>(threadIdx.x & 31), block = static_cast<int>(blockIdx.x);
+  const int row = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x >> 5);
+  wait_for_predecessor();
+  if (row >= p.rows) return;
+  const uint2 inputs = four_inputs(p, row, block * kBlockRows + 4 * lane);
+#pragma unroll 1
+  for (int part = 0; part < p.num_parts; ++part) {
+    const float4 scales = __ldg(reinterpret_cast<const float4*>(p.scales[part] + block * kBlockRows) + lane);
+    __half* target = p.target + part * p.part_stride;
+    transform_inputs(inputs, scales, lane, [&](int stored, __half2 pair) {
+      const int column = block * kBlockRows + stored;
+      const size_t at = p.arranged ? arranged_at(p.num_blocks, row, column)
+                                   : static_cast<size_t>(row) * p.num_blocks * kBlockRows + column;
+      *reinterpret_cast<__half2*>(target + at) = pair;
+    });
+  }
+}
+
+// One warp per transform of a row.
+__global__ void __launch_bounds__(32 * kWarps)
+    rotate_outputs_kernel(const __grid_constant__ RotatedOutputs p) {
+  release_successor();
+  const int lane = static_cast<int>(threadIdx.x & 31);
+  const int row = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x >> 5);
+  wait_for_predecessor();
+  if (row >= p.rows) return;
+  const RotatedSums from = {p.sums, p.matrix.num_strips * kStripColumns};
+  int number = static_cast<int>(blockIdx.x);
+  if (p.matrix.paired) return finish_transform_pair(p, from, row, number, lane);
+  int part = 0, first = 0;  // strip
+  for (; number >= p.matrix.parts[part].num_strips / kTransformStrips; ++part) {
+    number -= p.matrix.parts[part].num_strips / kTransformStrips;
+    first += p.matrix.parts[part].num_strips;
+  }
+  finish_transform(p, from, row, part, first * kStripColumns, number, lane);
+}
+
+unsigned row_blocks(int32_t rows) {
+  return static_cast<unsigned>((rows + kWarps - 1) / kWarps);
+}
+
+}  // namespace
+
+cudaError_t launch_rotate_inputs(const RotatedInputs& p, Launch l) {
+  return launch_kernel(rotate_inputs_kernel, dim3(static_cast<unsigned>(p.num_blocks), row_blocks(p.rows)),
+                       dim3(32 * kWarps), 0, l.stream, l.dependent, p);
+}
+
+cudaError_t launch_rotate_outputs(const RotatedOutputs& p, Launch l) {
+  const int32_t strips = p.matrix.paired != 0 ? p.matrix.parts[0].num_strips : p.matrix.num_strips;
+  return launch_kernel(rotate_outputs_kernel,
+                       dim3(static_cast<unsigned>(strips / kTransformStrips), row_blocks(p.rows)),
+                       dim3(32 * kWarps), 0, l.stream, l.dependent, p);
+}
+
+cudaError_t setup_rotated_rows() {
+  return load_kernels(rotate_inputs_kernel, rotate_outputs_kernel);
+}
+
+}  // namespace quire::kernels

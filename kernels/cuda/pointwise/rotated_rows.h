@@ -1,0 +1,39 @@
+// Kernels of their own for the Hadamard transforms before and after a product with an EXL3 matrix
+// (docs/adr/0069). The narrow kernel of the product transforms its outputs itself, and the inputs of one row.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/pointwise/pointwise.h"
+
+namespace quire::kernels {
+
+// Rows to be transformed for each part of a matrix.
+struct RotatedInputs {
+  const __half* source = nullptr;
+  int32_t source_stride = 0;
+  int32_t rows = 0;
+  int32_t columns = 0;  // inputs from here on are 0
+  int32_t num_blocks = 0;
+  int32_t num_parts = 0;
+  const float* scales[kMaxParts] = {};
+  __half* target = nullptr;  // in stored row order, one part after the other
+  int64_t part_stride = 0;   // elements
+  bool arranged = false;     // arranged.cuh; otherwise rows of whole blocks
+};
+cudaError_t launch_rotate_inputs(const RotatedInputs& inputs, Launch launch);
+
+// Sums of all strips of a matrix, and the epilogue of its product.
+struct RotatedOutputs {
+  Matrix matrix;
+  Epilogue epilogue;
+  const float* sums = nullptr;  // [rows, columns of all strips]
+  int32_t rows = 0;
+};
+cudaError_t launch_rotate_outputs(const RotatedOutputs& outputs, Launch launch);
+
+// Called once per device, with the device current: loads the kernels onto the card.
+cudaError_t setup_rotated_rows();
+
+}  // namespace quire::kernels
