@@ -1,12 +1,14 @@
 // Decode and prefill steps of Llama shapes with random weights, through the kernel table alone, and the
-// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16|BLOCKS]
-// [quick] [only=TEXT], with BLOCKS one of q4_0, q8_0, q4_k, q5_k, q6_k and iq4_xs
+// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b]
+// [gptq|fp8|float8|f16|TRELLIS|BLOCKS] [quick] [only=TEXT], with TRELLIS one of mul1, mcg and 3inst, and
+// BLOCKS one of q4_0, q8_0, q4_k, q5_k, q6_k and iq4_xs
 //
 // EXL2 weights have 3, 4 and 5 bits (20, 65 and 15 % of the rows, groups of 128), the head 6 bits; rows of
 // q/k/v, o, gate/up and the head are permuted. FP8 weights have a scale for each block of 128 x 128, and an
-// F16 head; float8 is the same with FP8 activations. GPTQ has groups of 128 and an F16 head. Blocks are of
-// one type, the head too. All layers share the pages of one layer, which are much larger than the L2 cache
-// for long contexts. Times are host times of whole steps, medians.
+// F16 head; float8 is the same with FP8 activations. GPTQ has groups of 128 and an F16 head. EXL3 with the
+// codebook TRELLIS has 4 bits, and a head of 6. Blocks are of one type, the head too. All layers share the
+// pages of one layer, which are much larger than the L2 cache for long contexts. Times are host times of
+// whole steps, medians.
 //
 // Long file: one tool; its steps and its single kernels use the same weights.
 #include <algorithm>
@@ -55,7 +57,8 @@ struct Results {
   }
 };
 
-enum class Format { exl2, gptq, fp8, float8, f16, blocks };
+enum class Format { exl2, gptq, fp8, float8, f16, blocks, trellis };
+constexpr const char* kCodebooks[] = {"3inst", "mcg", "mul1"};  // by TrellisCodebook
 
 // Block type, the places of its f16 scales, and a scale with which weights are about 0.03.
 struct BlockChoice {
@@ -73,8 +76,9 @@ constexpr BlockChoice kBlockChoices[] = {
 // both as F16 and as E4M3.
 using RawWords = std::vector<uint32_t>;
 RawWords raw_words(Format format, const BlockChoice& blocks) {
-  const bool any = format == Format::exl2 || format == Format::blocks;
-  RawWords words(size_t{format == Format::exl2 ? 110U : 252U} << 20);
+  const bool is_narrow = format == Format::exl2 || format == Format::trellis;
+  const bool any = is_narrow || format == Format::blocks;
+  RawWords words(size_t{is_narrow ? 110U : 252U} << 20);
   std::mt19937_64 random(7);
   for (size_t i = 0; i + 1 < words.size(); i += 2) {
     const uint64_t v = any ? random() : (random() & 0x8fbf8fbf8fbf8fbf) | 0x2000200020002000;
@@ -94,8 +98,14 @@ RawWords raw_words(Format format, const BlockChoice& blocks) {
 class Model {
  public:
   Model(const KernelTable& table, Device* device, const Shape& shape, Format format, BlockType type,
-        const RawWords& raw)
-      : table_(table), device_(device), shape_(shape), format_(format), type_(type), raw_(raw) {
+        TrellisCodebook codebook, const RawWords& raw)
+      : table_(table),
+        device_(device),
+        shape_(shape),
+        format_(format),
+        type_(type),
+        codebook_(codebook),
+        raw_(raw) {
     std::mt19937 random(11);
     const auto order = [&](int32_t n) {
       std::vector<int32_t> o(static_cast<size_t>(n));
@@ -171,6 +181,10 @@ class Model {
     std::vector<WeightSource> sources;
     for (size_t p = 0; p < parts.size(); ++p) {
       const auto [in, out] = parts[p];
+      if (format_ == Format::trellis) {
+        sources.push_back(trellis(in, out, bits));
+        continue;
+      }
       if (format_ == Format::blocks) {
         sources.push_back(blocks(in, out, columns));
         continue;
@@ -217,6 +231,17 @@ class Model {
     return s;
   }
 
+  WeightSource trellis(int32_t in, int32_t out, int32_t bits) {
+    WeightSource s;
+    s.format = WeightFormat::trellis;
+    s.num_in = in;
+    s.num_out = s.padded_out = out;
+    s.trellis = {codebook_, 2 * bits, reinterpret_cast<const uint16_t*>(raw_.data()), trellis_scales_.data(),
+                 trellis_scales_.data()};
+    stored_bytes += static_cast<uint64_t>(in) * static_cast<uint64_t>(out) * static_cast<uint64_t>(bits) / 8;
+    return s;
+  }
+
   WeightSource coded(int32_t in, int32_t out, const std::vector<int32_t>* columns) {
     WeightSource s;
     s.format = WeightFormat::coded;
@@ -252,10 +277,12 @@ class Model {
   Shape shape_;
   Format format_;
   BlockType type_;
+  TrellisCodebook codebook_;
   const RawWords& raw_;
   std::vector<int32_t> hidden_order_, attention_order_, inner_order_;
   const std::vector<uint16_t> scales_ = std::vector<uint16_t>(1024, float_to_half(0.03f));
   const std::vector<uint16_t> coded_scales_ = std::vector<uint16_t>(size_t{1} << 19, float_to_half(0.003f));
+  const std::vector<uint16_t> trellis_scales_ = std::vector<uint16_t>(size_t{1} << 17, float_to_half(0.15f));
   std::vector<int32_t> group_of_row_ = std::vector<int32_t>(size_t{1} << 14);
   const std::vector<float> block_scales_ = std::vector<float>(size_t{1} << 16, 0.03f);
   std::vector<void*> memory_;
@@ -602,6 +629,7 @@ struct Bench {
   Results results;
   Format weight_format = Format::exl2;
   BlockChoice blocks = kBlockChoices[0];
+  TrellisCodebook codebook = TrellisCodebook::mul1;
   bool quick = false;
   std::vector<std::string> only;  // measures only names that contain one of these texts
 
@@ -662,7 +690,7 @@ struct Bench {
     if (backend->device_info(device, &info) == Status::ok)
       std::printf("%s, %s, %s\n", info.name, info.detail, deterministic ? "deterministic" : "fast");
     {
-      const Model model(table, device, shape, weight_format, blocks.type, raw);
+      const Model model(table, device, shape, weight_format, blocks.type, codebook, raw);
       const std::string mode = std::string(shape.name) + (deterministic ? " det" : " fast");
       std::printf("  %s: %.3f GB of weights, loaded at %.2f GB/s\n", shape.name,
                   static_cast<double>(model.weight_bytes) / 1e9,
@@ -778,12 +806,14 @@ struct Bench {
 
 int main(int argc, char** argv) {
   if (argc < 3)
-    stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16|BLOCKS] [quick] [only=TEXT]");
+    stop(
+        "usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16|TRELLIS|BLOCKS] [quick] "
+        "[only=TEXT]");
   void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) stop(dlerror());
   const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
   if (entry == nullptr) stop("the plug-in has no quire_backend_entry");
-  Bench bench{entry(kBackendAbi), 0.0, {}, Format::exl2, kBlockChoices[0], false, {}};
+  Bench bench{entry(kBackendAbi), 0.0, {}};
   char why[512] = {};
   if (bench.backend == nullptr || bench.backend->num_devices(why, sizeof(why)) == 0) stop(why);
   bench.bandwidth = measure_read_bandwidth();
@@ -798,6 +828,11 @@ int main(int argc, char** argv) {
     if (word == "fp8") bench.weight_format = Format::fp8;
     if (word == "float8") bench.weight_format = Format::float8;
     if (word == "f16") bench.weight_format = Format::f16;
+    for (int codebook = 0; codebook < 3; ++codebook) {
+      if (word != kCodebooks[codebook]) continue;
+      bench.weight_format = Format::trellis;
+      bench.codebook = static_cast<TrellisCodebook>(codebook);
+    }
     for (const BlockChoice& choice : kBlockChoices) {
       if (word != choice.word) continue;
       bench.weight_format = Format::blocks;

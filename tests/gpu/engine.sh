@@ -2,7 +2,7 @@
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine there: tests of the models,
 # of sampling and of a card that fails; the same text on the CPU and on the card; a model on several devices; loading
 # from files; and the speed of models of real shapes. Writes results to $OUT.
-#   tests/gpu/engine.sh [build|test|states|generate|split|load|bench|blocks|compare|company|share|wake|server|launches ...]
+#   tests/gpu/engine.sh [build|test|states|generate|split|load|bench|blocks|trellis|compare|company|share|wake|server|launches ...]
 # The default is build, test, states, generate, split, load and bench.
 # With SECOND_DEVICE=cuda:1 a model is also split over two cards.
 # Takes files that the machine lacks from .carry-engine (tests/gpu/collect.sh engine, or built).
@@ -121,6 +121,23 @@ blocks() {
   done
 }
 
+# Tests EXL3 alone, compares its products with those of EXL2 of the same shapes, and runs a model. Needs programs that were
+# carried along (collect.sh built).
+trellis() {
+  local plugin=$build/lib/libquire_cuda.so format
+  timeout 100 "$build/bin/kernels_cuda_test" --gtest_filter='TrellisWeightsTest.*:ExpertsTest.*Trellis*' >"$out/trellis.log" 2>&1 ||
+    { failed=1; grep -E "^\[  FAILED|Failure$" "$out/trellis.log" | head -n 40; }
+  tail -n 3 "$out/trellis.log"
+  for format in ${TRELLIS_FORMATS:-exl2 mul1 mcg}; do
+    echo "== $format"
+    timeout 60 "$build/bin/cuda_step_bench" "$plugin" "$out/trellis-$format.json" 8b "$format" "only=det linear" \
+      "only=det decode 1 x 256" "only=det prefill 2048" >"$out/trellis-$format.txt" 2>&1 || { failed=1; tail -n 3 "$out/trellis-$format.txt"; }
+    grep -E "linear|decode|prefill|root mean|loaded" "$out/trellis-$format.txt"
+  done
+  timeout 150 "$build/bin/quire" bench --device "$device" --model "synthetic:llama-3.1-8b,format=exl3,bits=4,head_bits=6" \
+    --batch "${BATCHES:-1,8,32}" 2>"$out/trellis-bench.log" | tee "$out/trellis-bench.txt" || { failed=1; tail -n 3 "$out/trellis-bench.log"; }
+}
+
 # Compares with the other build that was carried along: no result may be worse by more than 2 %.
 compare() {
   local exl2=format=exl2,bits=4.0,head_bits=6
@@ -201,13 +218,14 @@ for stage in ${*:-build test states generate split load bench}; do
     load) load ;;
     bench) bench ;;
     blocks) blocks ;;
+    trellis) trellis ;;
     compare) compare ;;
     company) company ;;
     share) share ;;
     wake) wake ;;
     server) server ;;
     launches) launches ;;
-    *) echo "engine.sh [build|test|states|generate|split|load|bench|blocks|compare|company|share|wake|server|launches ...]" >&2; exit 2 ;;
+    *) echo "engine.sh [build|test|states|generate|split|load|bench|blocks|trellis|compare|company|share|wake|server|launches ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done
