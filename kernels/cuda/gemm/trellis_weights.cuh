@@ -43,20 +43,22 @@ struct TrellisFactors {
   uint32_t multiplier;
   uint32_t addend;
 };
+constexpr uint32_t kThreeInstMultiplier = trellis_multiplier(TrellisCodebook::three_inst);
+constexpr uint32_t kMul1Multiplier = trellis_multiplier(TrellisCodebook::mul1);
+constexpr uint32_t kMcgMultiplier = trellis_multiplier(TrellisCodebook::mcg);
 __device__ __forceinline__ TrellisFactors trellis_factors(int form) {
-  constexpr uint32_t kThree = trellis_multiplier(TrellisCodebook::three_inst);
-  constexpr uint32_t kMcg = trellis_multiplier(TrellisCodebook::mcg);
-  return trellis_codebook(form) == TrellisCodebook::mcg ? TrellisFactors{kMcg, 0}
-                                                        : TrellisFactors{kThree, kTrellisAddend};
+  return trellis_codebook(form) == TrellisCodebook::mcg
+             ? TrellisFactors{kMcgMultiplier, 0}
+             : TrellisFactors{kThreeInstMultiplier, kTrellisAddend};
 }
 
 // Returns the values of two codes. kBytes: the codebook mul1.
 template <bool kBytes>
 __device__ __forceinline__ __half2 trellis_values(uint32_t first, uint32_t second, TrellisFactors factors) {
   if constexpr (kBytes) {
-    constexpr uint32_t kMultiplier = trellis_multiplier(TrellisCodebook::mul1);
     // A number below 2,048 in the lower bits of f16 1024 is the f16 of 1024 + number.
-    const uint32_t a = sum_bytes(first * kMultiplier, 0x6400U), b = sum_bytes(second * kMultiplier, 0x6400U);
+    const uint32_t a = sum_bytes(first * kMul1Multiplier, 0x6400U),
+                   b = sum_bytes(second * kMul1Multiplier, 0x6400U);
     return __hfma2(half2_of(permute_bytes(a, b, 0x5410)), half2_of(0x1eee1eeeU), half2_of(0xc931c931U));
   } else {
     const __half2 a =
