@@ -3,6 +3,8 @@
 #include <cstring>
 #include <vector>
 
+#include <cuda_fp16.h>
+
 #include "kernels/cuda/weights/trellis_repack.h"
 #include "kernels/interface/half.h"
 #include "kernels/interface/stored_bytes.h"
