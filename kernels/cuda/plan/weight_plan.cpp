@@ -234,7 +234,7 @@ bool plan_blocks(PartPlan& plan) {
   if (type == BlockType::none || source.num_in % block_shape(type).weights != 0) return false;
   plan.kind = TileKind::blocks;
   Run run;
-  run.end = (source.num_in + kBlockRows - 1) / kBlockRows;
+  run.end = static_cast<int32_t>((int64_t{source.num_in} + kBlockRows - 1) / kBlockRows);
   run.segment_bytes = block_segment_bytes(type);
   run.bits = static_cast<int32_t>(type);
   run.records = 1;
@@ -281,7 +281,7 @@ bool uses_float8(const MatrixSource& matrix) {
 bool plan_part(const WeightSource& source, PartPlan& plan, bool float8) {
   plan.source = &source;
   if (source.num_in <= 0 || source.num_out <= 0) return false;
-  plan.num_strips = (source.num_out + kStripColumns - 1) / kStripColumns;
+  plan.num_strips = static_cast<int32_t>((int64_t{source.num_out} + kStripColumns - 1) / kStripColumns);
   const bool sound = source.format == WeightFormat::exl2      ? plan_exl2(plan)
                      : source.format == WeightFormat::coded   ? plan_coded(plan)
                      : source.format == WeightFormat::blocks  ? plan_blocks(plan)
