@@ -1,9 +1,8 @@
 // Converts EXL3 matrices to tiles on the card, and back to values on the host.
 #include <algorithm>
 #include <cstring>
-#include <vector>
-
 #include <cuda_fp16.h>
+#include <vector>
 
 #include "kernels/cuda/weights/trellis_repack.h"
 #include "kernels/interface/half.h"
