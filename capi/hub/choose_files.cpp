@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "capi/hub/error.h"
+#include "capi/hub/json_depth.h"
 
 namespace quire::hub {
 namespace {
@@ -294,13 +295,10 @@ ModelFiles choose_model_files(const Names& names, std::string_view choice) {
 }
 
 void follow_index(ModelFiles& model, const Names& names, std::string_view index) {
-  const auto limit_depth = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    if (depth > kMaxIndexDepth) throw std::length_error("too deep");
-    return true;
-  };
+  if (exceeds_depth(index, kMaxIndexDepth)) return;
   std::set<std::string> wanted;
   try {
-    const auto parsed = nlohmann::json::parse(index, limit_depth);
+    const auto parsed = nlohmann::json::parse(index);
     for (const auto& [tensor, file] : parsed.at("weight_map").items())
       wanted.insert(model.folder + file.get<std::string>());
   } catch (const std::exception&) {

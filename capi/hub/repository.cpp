@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "capi/hub/error.h"
+#include "capi/hub/json_depth.h"
 #include "capi/hub/model_name.h"
 
 namespace quire::hub {
@@ -55,14 +56,9 @@ RepositoryFile read_file(const Json& entry, const std::string& where) {
 }
 
 Json parse_limited(std::string_view text, const std::string& where) {
-  const auto limit_depth = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMaxDepth) throw std::length_error("it is nested too deeply");
-    return true;
-  };
+  if (exceeds_depth(text, kMaxDepth)) throw malformed(where, "it is nested too deeply");
   try {
-    return Json::parse(text, limit_depth);
-  } catch (const std::length_error& error) {
-    throw malformed(where, error.what());
+    return Json::parse(text);
   } catch (const Json::exception&) {
     throw malformed(where, "it is no JSON");
   }

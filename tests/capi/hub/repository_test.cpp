@@ -71,6 +71,19 @@ TEST(RepositoryTest, HostileListsAreErrorsThatNameTheModel) {
   }
 }
 
+// A parser with a callback takes minutes for such a list.
+TEST(RepositoryTest, AListOfAMillionEntriesIsRefused) {
+  std::string entries = "{}";
+  for (int i = 0; i < 1000000; ++i) entries += ",{}";
+  EXPECT_THROW(parse_repository(listing(entries), "org/name"), HubError);
+}
+
+TEST(RepositoryTest, BracketsInTextsAreNoDepth) {
+  EXPECT_EQ(parse_repository(listing(small("a" + std::string(100, '[')) + "," + small("b")), "org/name")
+                .files.size(),
+            2U);
+}
+
 TEST(RepositoryTest, TooManyFilesAreAnError) {
   std::string files = small("f");
   for (int i = 0; i < 100000; ++i) files += "," + small(std::to_string(i));
