@@ -8,6 +8,7 @@
 
 #include "tests/kernels/cpu/cpu_device.h"
 #include "tests/kernels/cpu/state_ops.h"
+#include "tests/support/case_stride.h"
 
 namespace quire::testing {
 namespace {
@@ -169,7 +170,7 @@ TEST_P(StateTest, EveryLengthHasTheBitsOfTheStraightRun) {
     const auto expected = straight_run(*op, rows);
     for (const float value : expected) ASSERT_TRUE(std::isfinite(value)) << op->name();
     StateSlots slots(device, *op, 1);
-    for (int32_t length = 1; length <= 130; ++length) {
+    for (int32_t length = 1; length <= 130; length += stride_if_sanitized(5)) {
       slots.poison(0);
       const auto prompt = slots.step({{&rows, 0, length, 0, 0}})[0];
       const auto next = slots.step({{&rows, length, 1, 0, 0}})[0];
@@ -293,10 +294,11 @@ TEST_P(StateTest, RandomSchedulesHaveTheBitsOfTheStraightRun) {
   for (const int32_t num_threads : {1, 3}) {
     CpuDevice device(GetParam(), num_threads);
     for (const auto& op : small_state_ops(random))
-      for (int32_t i = 0; i < 3; ++i) RandomSchedule(device, *op, random).run();
+      for (int32_t i = 0; i < 3; i += stride_if_sanitized(3)) RandomSchedule(device, *op, random).run();
   }
   CpuDevice device(GetParam(), 2);
-  for (const auto& op : all_state_ops(random)) RandomSchedule(device, *op, random).run();
+  for (const auto& op : thin_if_sanitized(all_state_ops(random), 4))
+    RandomSchedule(device, *op, random).run();
 }
 
 // A slot that two lanes read, one of which writes it: the other goes on in its own slot from an earlier
