@@ -21,6 +21,7 @@ struct PullCommandOptions {
   bool verify = false;
   bool quiet = false;
   bool json = false;
+  bool json_lines = false;
 };
 
 // Bar, share, size, speed and remaining time, on a terminal.
@@ -66,6 +67,27 @@ class DownloadBar {
   std::chrono::steady_clock::time_point begin_{};
 };
 
+// Progress as JSON objects on standard output, at most two a second and one for each change of the work.
+class ProgressLines {
+ public:
+  void show(const hub::DownloadProgress& progress) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool changes = !is_shown_ || progress.is_checking != was_checking_;
+    if (progress.total_bytes == 0 || (!changes && now - last_ < std::chrono::milliseconds(500))) return;
+    print_json({{"completed", std::min(progress.done_bytes, progress.total_bytes)},
+                {"total", progress.total_bytes},
+                {"checking", progress.is_checking}});
+    is_shown_ = true;
+    was_checking_ = progress.is_checking;
+    last_ = now;
+  }
+
+ private:
+  bool is_shown_ = false;
+  bool was_checking_ = false;
+  std::chrono::steady_clock::time_point last_{};
+};
+
 // Copies the signal into the flag that the download checks.
 class StopFlag {
  public:
@@ -95,12 +117,18 @@ hub::PulledModel pull_with_progress(const PullCommandOptions& options, const Int
   settings.num_connections = options.num_connections;
   settings.num_retries = options.num_retries;
   const hub::ModelName name = hub::parse_model_name(options.name);
-  const bool has_lines = !options.quiet && !options.json;
+  const bool is_json = options.json || options.json_lines;
+  const bool has_lines = !options.quiet && !is_json;
   DownloadBar bar;
+  ProgressLines lines;
   const hub::PullObserver observer{
       .show_progress =
           [&](const hub::DownloadProgress& progress) {
-            if (!options.quiet) bar.show(progress);
+            if (options.json_lines) {
+              lines.show(progress);
+            } else if (!options.quiet) {
+              bar.show(progress);
+            }
           },
       .show_file =
           [&](const hub::RepositoryFile& file) {
@@ -118,7 +146,7 @@ hub::PulledModel pull_with_progress(const PullCommandOptions& options, const Int
 
 int pull(const PullCommandOptions& options, Interrupt& interrupt) {
   const hub::PulledModel pulled = pull_with_progress(options, interrupt);
-  if (options.json) {
+  if (options.json || options.json_lines) {
     print_json({{"model", pulled.model.name.text()},
                 {"path", pulled.model.path},
                 {"commit", pulled.model.commit},
@@ -161,6 +189,9 @@ Command add_pull(CLI::App& root) {
   app->add_flag("--verify", options->verify, "Compute the digests of files that are there already");
   app->add_flag("-q,--quiet", options->quiet, "Show no progress");
   app->add_flag("--json", options->json, "Print one JSON object on standard output");
+  app->add_flag(
+      "--json-lines", options->json_lines,
+      "Print JSON objects on standard output, one a line: bytes that have arrived, and at last the result");
   return {app, [options](Interrupt& interrupt) { return pull(*options, interrupt); }};
 }
 

@@ -101,6 +101,16 @@ class Layout(PullTest):
         self.assertEqual((result["num_downloaded_files"], result["downloaded_bytes"]), (1, 10))
         self.assertEqual((self.cache() / "refs/main").read_text(), self.hub.commit("org/small"))
 
+    def test_lines_of_json_show_progress_and_the_result(self):
+        result = self.pull("org/large", "--json-lines")
+        self.assertEqual(result.stderr, "")
+        *progress, last = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual(last["downloaded_bytes"], len(LARGE))
+        self.assertGreater(len(progress), 0)
+        self.assertEqual({line["total"] for line in progress}, {len(LARGE)})
+        arrived = [line["completed"] for line in progress]
+        self.assertEqual(arrived, sorted(arrived))
+
     def test_revisions(self):
         path = self.pulled("org/small@v1")
         self.assertEqual((self.cache() / "refs/v1").read_text(), path.name)

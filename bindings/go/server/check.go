@@ -50,8 +50,11 @@ func checkAddress(field, address string) error {
 }
 
 func (c *Config) checkModels() error {
-	if len(c.Models) == 0 {
-		return fmt.Errorf("models is empty; add at least one model with its path")
+	if len(c.Models) == 0 && c.PullCommand == "" {
+		return fmt.Errorf("models is empty; add at least one model with its path, or pull_command")
+	}
+	if c.Models == nil {
+		c.Models = map[string]ModelConfig{}
 	}
 	for name, model := range c.Models {
 		if name == "" {

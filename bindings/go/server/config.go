@@ -20,6 +20,8 @@ type Config struct {
 	LogLevel string                 `json:"log_level"` // debug, info, warning or error; "" means info
 	Models   map[string]ModelConfig `json:"models"`
 	Aliases  map[string]string      `json:"aliases"` // name to model
+	// Command quire, which brings the models that /api/pull asks for; "" refuses such requests.
+	PullCommand string `json:"pull_command"`
 	// Models to try in order if a model cannot be opened: name to other models.
 	Fallbacks map[string][]string `json:"fallbacks"`
 	Routes    []Route             `json:"routes"`
@@ -48,6 +50,17 @@ func (c *Config) NeedsRestart(started *Config) []string {
 		}
 	}
 	return fields
+}
+
+// withModel returns a copy with one more model.
+func (c *Config) withModel(name string, model ModelConfig) *Config {
+	changed := *c
+	changed.Models = make(map[string]ModelConfig, len(c.Models)+1)
+	for other, config := range c.Models {
+		changed.Models[other] = config
+	}
+	changed.Models[name] = model
+	return &changed
 }
 
 // ModelConfig holds the path of a model and how it is loaded.

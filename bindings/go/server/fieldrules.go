@@ -226,6 +226,7 @@ var fieldRules = []fieldRule{
 
 	// Bodies without an answer.
 	{name: "max_chunks_per_doc", in: rerankForm, advice: "documents are not divided; use max_tokens_per_doc"},
+	{name: "insecure", in: showForm, neutral: anyValue}, // the environment of the server names the hub
 	{name: "messages", in: embeddingsForm | scoreForm, advice: "send the text as input"},
 	{name: "options", in: showForm, neutral: anyValue},
 	{name: "system", in: showForm, neutral: anyValue},

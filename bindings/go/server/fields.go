@@ -58,7 +58,7 @@ var bodyTypes = func() map[reflect.Type]bodyType {
 		rerankForm:       {rerankRequest{}},
 		tokenizeForm:     {tokenizeRequest{}, detokenizeRequest{}},
 		conversationForm: {conversationRequest{}},
-		showForm:         {ollamaShowRequest{}},
+		showForm:         {ollamaShowRequest{}, ollamaPullRequest{}},
 		aliasForm:        {aliasRequest{}},
 	} {
 		for _, body := range bodies {

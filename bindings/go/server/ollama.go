@@ -45,13 +45,25 @@ type ollamaGenerateRequest struct {
 
 func (r *ollamaCommon) streams() bool { return r.Stream == nil || *r.Stream }
 
-// ollamaModelName returns the name of the configuration for a name with ollama's default tag.
+// ollamaModelName returns the name of the configuration for a name with ollama's default tag, or with the hub before its own.
 func ollamaModelName(config *Config, name string) string {
-	plain := strings.TrimSuffix(name, ":latest")
-	if plain == name || isConfigured(config, name) || !isConfigured(config, plain) {
-		return name
+	untagged := strings.TrimSuffix(name, ":latest")
+	for _, other := range []string{name, untagged, withoutHub(name), withoutHub(untagged)} {
+		if isConfigured(config, other) {
+			return other
+		}
 	}
-	return plain
+	return name
+}
+
+// withoutHub returns a name without the hub that ollama writes before it, as in hf.co/ORG/NAME.
+func withoutHub(name string) string {
+	for _, hub := range []string{"hf.co/", "huggingface.co/"} {
+		if rest := strings.TrimPrefix(name, hub); rest != name {
+			return rest
+		}
+	}
+	return name
 }
 
 func isConfigured(config *Config, name string) bool {

@@ -182,7 +182,7 @@ func (s *Server) ollamaRoutes() {
 	s.get("/api/tags", s.ollamaTags)
 	s.get("/api/ps", s.ollamaPS)
 	s.get("/api/version", s.ollamaVersion)
-	s.post("/api/pull", s.ollamaRefusal("this server does not pull models"))
+	s.post("/api/pull", s.ollamaPull)
 	s.post("/api/push", s.ollamaRefusal("this server does not push models"))
 	s.post("/api/create", s.ollamaRefusal("this server does not create models"))
 	s.post("/api/copy", s.ollamaRefusal("this server does not copy models"))

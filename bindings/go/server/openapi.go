@@ -60,7 +60,7 @@ var documented = []operation{
 	{"GET", "/api/tags", "ollama: the models", nil},
 	{"GET", "/api/ps", "ollama: the resident models", nil},
 	{"GET", "/api/version", "ollama: the version of its interface", nil},
-	{"POST", "/api/pull", "ollama: refused", nil},
+	{"POST", "/api/pull", "ollama: brings a model from a hub, if the configuration has pull_command", ollamaPullRequest{}},
 	{"POST", "/api/push", "ollama: refused", nil},
 	{"POST", "/api/create", "ollama: refused", nil},
 	{"POST", "/api/copy", "ollama: refused", nil},

@@ -24,6 +24,7 @@ type Server struct {
 	counters  counters
 	log       *Logger
 	tracer    Tracer // nil if there is none
+	puller    Puller // nil if there is none
 	mux       *http.ServeMux
 	started   time.Time
 	paths     map[string]bool // of the metrics
@@ -51,6 +52,17 @@ func (s *Server) Configure(config *Config) {
 	s.admission.configure(config)
 	s.stored.configure(&config.Limits)
 	s.log.SetLevel(config.Level())
+}
+
+// AddModel adds a model to the configuration and returns the new one.
+func (s *Server) AddModel(name string, model ModelConfig) *Config {
+	for {
+		old := s.config.Load()
+		changed := old.withModel(name, model)
+		if s.config.CompareAndSwap(old, changed) {
+			return changed
+		}
+	}
 }
 
 // Drain refuses new requests and waits until none is running, or ctx ends.

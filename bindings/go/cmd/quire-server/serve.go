@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,11 +25,14 @@ type service struct {
 	handler *server.Server
 	served  *http.Server
 	signals chan os.Signal
+
+	mutex  sync.Mutex      // guards pulled and orders changes of the configuration
+	pulled map[string]bool // models that clients have pulled since the start
 }
 
 // serve runs the server until a signal ends it, and returns the exit status.
 func serve(args *arguments, config *server.Config, log *server.Logger) int {
-	s := &service{args: args, started: config, log: log, signals: make(chan os.Signal, 4)}
+	s := &service{args: args, started: config, log: log, signals: make(chan os.Signal, 4), pulled: map[string]bool{}}
 	// Subscribe first, so that no signal is lost during slow steps.
 	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	listener, err := net.Listen("tcp", config.Listen)
@@ -41,6 +45,7 @@ func serve(args *arguments, config *server.Config, log *server.Logger) int {
 		return exitFailure
 	}
 	s.handler = server.New(s.engine, config, log)
+	s.handler.SetPuller(newPuller(s))
 	if args.spans != nil {
 		exporter := otlp.New(*args.spans)
 		defer closeSpans(exporter)
@@ -76,10 +81,27 @@ func (s *service) reload() {
 	for _, field := range config.NeedsRestart(s.started) {
 		s.log.Warn("a field has changed, which takes effect at the next start", server.Fields{"field": field})
 	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for name := range s.pulled {
+		if _, listed := config.Models[name]; !listed {
+			config.Models[name] = pulledModel(name)
+		}
+	}
 	s.handler.Configure(config)
 	s.engine.Configure(config)
 	s.log.Info("the configuration was reloaded", nil)
 }
+
+// addPulled serves a model of the hub's cache under its name.
+func (s *service) addPulled(name string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.pulled[name] = true
+	s.engine.Configure(s.handler.AddModel(name, pulledModel(name)))
+}
+
+func pulledModel(name string) server.ModelConfig { return server.ModelConfig{Path: name} }
 
 // stop waits for running requests, up to the drain time of the configuration or until another signal.
 func (s *service) stop() int {

@@ -59,6 +59,7 @@ var fieldsOfOthers = map[string]string{
 		tfs_z mirostat mirostat_tau mirostat_eta low_vram f16_kv logits_all vocab_only use_mlock`,
 	"/api/embed":     `model input truncate dimensions options keep_alive`,
 	"/api/show":      `model verbose system template options`,
+	"/api/pull":      `model insecure stream`,
 	"/v1/embeddings": `model input encoding_format dimensions user`,
 	"/v1/rerank":     `model query documents top_n return_documents max_chunks_per_doc max_tokens_per_doc rank_fields`,
 	"/v1/tokenize":   `model prompt add_special_tokens return_token_strs messages content add_special parse_special with_pieces`,
@@ -113,7 +114,13 @@ var documentedBodies = []struct{ name, path string }{
 	{"responses", "/v1/responses"}, {"messages", "/v1/messages"}, {"ollama chats", "/api/chat"},
 	{"ollama prompts", "/api/generate"}, {"ollama options", "/api/chat#options"}, {"embeddings", "/v1/embeddings"},
 	{"ollama embeddings", "/api/embed"}, {"scores", "/v1/score"}, {"rerank", "/v1/rerank"}, {"tokenize", "/v1/tokenize"},
-	{"detokenize", "/v1/detokenize"}, {"conversations", "/v1/conversations"}, {"ollama models", "/api/show"},
+	{"detokenize", "/v1/detokenize"}, {"conversations", "/v1/conversations"}, {"ollama models", "/api/show"}, {"ollama pulls", "/api/pull"},
+}
+
+// startAnswering starts a server that answers every path with a body.
+func startAnswering(t *testing.T) *fixture {
+	f, _ := startPuller(t, nil)
+	return f
 }
 
 // ruleRows returns the rows of the document: | RULE | BODIES | `FIELD`, `FIELD` |.
@@ -185,6 +192,8 @@ func body(path, more string) string {
 		return `{"model":"m","tokens":[120]` + more + `}`
 	case "/v1/tokenize":
 		return `{"model":"m","prompt":"x"` + more + `}`
+	case "/api/pull":
+		return `{"model":"m","stream":false` + more + `}`
 	case "/api/show":
 		return `{"model":"m"` + more + `}`
 	case "/v1/conversations":
@@ -206,7 +215,7 @@ func member(path, value string) string {
 }
 
 func TestFieldsThatWouldBeIgnoredAreRefusedByName(t *testing.T) {
-	f := start(t, nil)
+	f := startAnswering(t)
 	for _, each := range documentedBodies {
 		rules := rulesOf(t, each.path)
 		rules["a_field_of_a_later_version"] = "unknown"
@@ -236,7 +245,7 @@ func TestFieldsThatWouldBeIgnoredAreRefusedByName(t *testing.T) {
 }
 
 func TestAFieldThatAsksForNothingPasses(t *testing.T) {
-	f := start(t, nil)
+	f := startAnswering(t)
 	for _, each := range documentedBodies {
 		for _, nothing := range []string{"null", "[]", "{ }", `""`} {
 			more := ""
@@ -272,7 +281,7 @@ func checkFieldRefusal(t *testing.T, answer map[string]interface{}, path, name, 
 }
 
 func TestAFieldHasOneSpelling(t *testing.T) {
-	f := start(t, nil)
+	f := startAnswering(t)
 	for _, path := range textPaths { // encoding/json would accept it
 		param, code, _ := f.refusal("POST", path, body(path, `,"Temperature":0`), 400)
 		expect(t, []string{param, code}, []string{"Temperature", "unknown_parameter"})
@@ -286,7 +295,7 @@ func TestAFieldHasOneSpelling(t *testing.T) {
 }
 
 func TestDefaultsOfRefusedFieldsPass(t *testing.T) {
-	f := start(t, nil)
+	f := startAnswering(t)
 	for path, more := range map[string]string{
 		"/v1/chat/completions": `,"use_beam_search":false,"length_penalty":1.0,"echo":false,"modalities":[ "text" ],
 			"audio":null,"best_of":1,"n_keep":0,"verbosity":"medium","web_search_options":{},"lora":[],"n_probs":0,"suffix":"",
@@ -313,7 +322,7 @@ func (f *fixture) generationOf(path, more string) *server.Generation {
 }
 
 func TestFieldsReachTheEngine(t *testing.T) {
-	f := start(t, nil)
+	f := startAnswering(t)
 	type checks func(g *server.Generation) interface{}
 	cases := []struct {
 		more string
@@ -369,7 +378,7 @@ func TestFieldsReachTheEngine(t *testing.T) {
 }
 
 func TestZeroIsAValue(t *testing.T) {
-	f := start(t, nil)
+	f := startAnswering(t)
 	g := f.generationOf("/v1/chat/completions", `,"temperature":0,"min_p":0,"top_k":0,"frequency_penalty":0,"presence_penalty":0,
 		"xtc_probability":0,"top_logprobs":0`)
 	for name, set := range map[string]bool{"temperature": g.Temperature != nil, "min_p": g.MinP != nil, "top_k": g.TopK != nil,
@@ -387,7 +396,7 @@ func TestZeroIsAValue(t *testing.T) {
 }
 
 func TestFieldsOutOfRangeAreRefusedByName(t *testing.T) {
-	f := start(t, nil)
+	f := startAnswering(t)
 	for more, param := range map[string]string{
 		`,"min_tokens":-1`:                                       "min_tokens",
 		`,"min_tokens":5,"max_tokens":4`:                         "min_tokens",
@@ -448,7 +457,7 @@ func TestFieldsOutOfRangeAreRefusedByName(t *testing.T) {
 }
 
 func TestOneConstraintReachesTheEngineWhateverItsField(t *testing.T) {
-	f := start(t, nil)
+	f := startAnswering(t)
 	schema := `{"type":"object","properties":{"a":{"type":"integer"}}}`
 	ofSchema := `{"json_schema":{"name":"answer","schema":` + schema + `},"type":"json_schema"}`
 	quoted, _ := json.Marshal(schema)
@@ -490,7 +499,7 @@ func TestOneConstraintReachesTheEngineWhateverItsField(t *testing.T) {
 }
 
 func TestConstraintsThatCannotBeObeyedAreRefusedByName(t *testing.T) {
-	f := start(t, nil)
+	f := startAnswering(t)
 	for more, param := range map[string]string{
 		`"json_schema":{},"response_format":{"type":"json_object"}`:                        "json_schema",
 		`"guided_json":{},"guided_regex":"a"`:                                              "guided_regex",

@@ -176,6 +176,17 @@ func (p *process) get(path string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
+func (p *process) post(path, body string) (int, string) {
+	p.t.Helper()
+	response, err := http.Post(p.url+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(text)
+}
+
 // follow starts a stream of the given number of tokens and returns after its first piece has arrived.
 func (p *process) follow(tokens int) (*http.Response, *bufio.Reader) {
 	p.t.Helper()
