@@ -2,6 +2,7 @@ using System;
 using System.Collections.Generic;
 using System.Linq;
 using System.Text.Json;
+using System.Text.Json.Serialization;
 using System.Text.RegularExpressions;
 using System.Threading;
 using System.Threading.Tasks;
@@ -226,10 +227,18 @@ internal static class ExtensionsAITest
         }
     }
 
+    /// <summary>A list of values: of a free text the embedded model may never reach the end.</summary>
+    [JsonConverter(typeof(JsonStringEnumConverter<City>))]
+    private enum City
+    {
+        Oslo,
+        Rome,
+    }
+
     private static void AClientThatInvokesFunctionsWrapsIt(Fixture with) => WithCalls(with, Template, engine =>
     {
-        var cities = new List<string>();
-        Func<string, string> weather = city =>
+        var cities = new List<City>();
+        Func<City, string> weather = city =>
         {
             cities.Add(city);
             return "17 degrees in " + city;
