@@ -15,9 +15,13 @@ missing_packages() {
   done
 }
 
+# Commands that run at the same time install one after the other.
 install_packages() {
-  local as_root=()
+  local as_root=() lock
   ((EUID == 0)) || as_root=(sudo)
+  mkdir -p build/log
+  exec {lock}>build/log/install.lock
+  flock "$lock"
   "${as_root[@]}" apt-get update -q &&
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 }
