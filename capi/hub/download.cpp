@@ -137,7 +137,6 @@ void Download::plan() {
 }
 
 void Download::run(const ShowProgress& show_progress, const ShowFile& show_file) {
-  show_file_ = &show_file;
   plan();
   HubClient client(settings_, stop_);  // opens libcurl before threads begin
   for (const auto& file : files_) file->url = client.address_of(name_, commit_, file->content->file().path);
@@ -146,7 +145,7 @@ void Download::run(const ShowProgress& show_progress, const ShowFile& show_file)
       std::clamp<size_t>(work_.pieces.size(), 1, static_cast<size_t>(settings_.num_connections));
   work_.num_threads = static_cast<int>(wanted);
   for (size_t i = 0; i < wanted; ++i) threads.emplace_back([this] { work(); });
-  wait_for_workers(show_progress);
+  const size_t num_shown = wait_for_workers(show_progress, show_file);
   for (std::thread& thread : threads) thread.join();
   if (work_.failure) std::rethrow_exception(work_.failure);
   // Files of which every piece was there already, and empty ones.
@@ -155,19 +154,32 @@ void Download::run(const ShowProgress& show_progress, const ShowFile& show_file)
         !regular_file_size(file->content->blob()))
       complete_file(client, *file);
   }
+  show_completed(num_shown, show_file);
 }
 
-void Download::wait_for_workers(const ShowProgress& show_progress) {
+size_t Download::wait_for_workers(const ShowProgress& show_progress, const ShowFile& show_file) {
+  size_t num_shown = 0;
   for (;;) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (work_.num_threads == 0) return;
+      if (work_.num_threads == 0) return num_shown;
     }
+    num_shown = show_completed(num_shown, show_file);
     if (caller_stop_.load()) stop_ = true;
     const int64_t done = done_bytes_.load();
     show_progress({.done_bytes = done, .total_bytes = total_bytes_, .is_checking = done >= total_bytes_});
     std::this_thread::sleep_for(kShowInterval);
   }
+}
+
+size_t Download::show_completed(size_t num_shown, const ShowFile& show_file) {
+  std::vector<const RepositoryFile*> completed;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    completed = work_.completed;
+  }
+  for (size_t i = num_shown; i < completed.size(); ++i) show_file(*completed[i]);
+  return completed.size();
 }
 
 void Download::record_failure() {
@@ -294,7 +306,7 @@ void Download::complete_file(HubClient& client, File& file) {
   }
   content.finish();
   const std::lock_guard<std::mutex> lock(mutex_);
-  (*show_file_)(content.file());
+  work_.completed.push_back(&content.file());
 }
 
 }  // namespace quire::hub

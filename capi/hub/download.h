@@ -48,6 +48,7 @@ class Download {
     std::vector<Piece> pieces;
     size_t next_piece = 0;
     int num_threads = 0;  // that are not at their end
+    std::vector<const RepositoryFile*> completed;
     std::exception_ptr failure;
   };
   class PieceSink;
@@ -62,7 +63,10 @@ class Download {
   HttpResponse request(HubClient& client, File& file, const std::optional<ByteRange>& range, PieceSink& sink);
   void complete_file(HubClient& client, File& file);
   void record_failure();
-  void wait_for_workers(const ShowProgress& show_progress);
+  // Returns the number of files that were shown.
+  size_t wait_for_workers(const ShowProgress& show_progress, const ShowFile& show_file);
+  // Shows the files that were completed since `num_shown`, and returns their number so far.
+  size_t show_completed(size_t num_shown, const ShowFile& show_file);
   std::string name_of(const File& file) const;
   HubError other_bytes(const File& file) const;
 
@@ -72,7 +76,6 @@ class Download {
   const std::atomic<bool>& caller_stop_;
   std::atomic<bool> stop_{false};  // the caller's request, or a failure
   std::vector<std::unique_ptr<File>> files_;
-  const ShowFile* show_file_ = nullptr;
 
   std::atomic<int64_t> done_bytes_{0};
   int64_t total_bytes_ = 0;

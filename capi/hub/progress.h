@@ -14,9 +14,9 @@ struct DownloadProgress {
   bool is_checking = false;  // everything has arrived, and digests are being computed
 };
 
-// Is called often by the thread that waits for the download.
+// Called often by the thread that waits for the download.
 using ShowProgress = std::function<void(const DownloadProgress&)>;
-// Is called with each file that is complete and checked, by one thread at a time.
+// Called by the same thread with each file that is complete and checked.
 using ShowFile = std::function<void(const RepositoryFile&)>;
 
 }  // namespace quire::hub
