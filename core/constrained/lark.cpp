@@ -349,12 +349,15 @@ class LarkReader : private SourceReader {
     return group;
   }
 
+  // Skips a character of a quoted text or a pattern, with what a backslash escapes.
+  void skip_character() { pos_ = std::min(pos_ + (peek() == '\\' ? 2 : 1), text_.size()); }
+
   std::string read_quoted() {
-    const size_t begin = pos_++;
-    while (pos_ < text_.size() && peek() != '"') pos_ += peek() == '\\' ? 2 : 1;
+    if (!take("\"")) malformed("a quoted text is missing");
+    const size_t begin = pos_;
+    while (pos_ < text_.size() && peek() != '"') skip_character();
     if (!take("\"")) malformed("a text without the closing quote");
-    std::string inside(text_.substr(begin + 1, pos_ - begin - 2));
-    return inside;
+    return std::string(text_.substr(begin, pos_ - 1 - begin));
   }
 
   LanguageId text_language(size_t begin, const std::string& inside, bool ignore_case) {
@@ -398,7 +401,7 @@ class LarkReader : private SourceReader {
     while (pos_ < text_.size() && (peek() != '/' || in_class)) {
       if (peek() == '[') in_class = true;
       if (peek() == ']') in_class = false;
-      pos_ += peek() == '\\' ? 2 : 1;
+      skip_character();
     }
     const std::string_view pattern = text_.substr(begin, pos_ - begin);
     if (!take("/")) malformed("a pattern without the closing slash");

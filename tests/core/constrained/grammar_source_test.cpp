@@ -26,6 +26,23 @@ TEST(GrammarSource, ErrorsNameLineColumnAndCharacter) {
   expect_refusal(ConstraintKind::gbnf, "root ::= (= \"a\")", ErrorCode::unsupported, "line 1, column 11");
 }
 
+// A source that ends anywhere, after a backslash too, is compiled or refused.
+TEST(GrammarSource, EveryBeginningIsReadOrRefused) {
+  const auto read_beginnings = [](ConstraintKind kind, const std::string& source) {
+    for (size_t length = 0; length <= source.size(); ++length) {
+      try {
+        compile(kind, source.substr(0, length));
+      } catch (const Error& error) {
+        EXPECT_NE(error.code(), ErrorCode::internal) << source.substr(0, length);
+      }
+    }
+  };
+  read_beginnings(ConstraintKind::lark,
+                  "start: A \"\\n\\\\\" | B\nA: /x\\/[\\]]/i\nB: \"a\"..\"\\t\"\n%ignore /\\s/\n");
+  read_beginnings(ConstraintKind::gbnf, "root ::= \"\\n\\\\\" [\\]\\x41-\\u0042] # c\n| \"\\\"\"");
+  read_beginnings(ConstraintKind::regex, "(?:\\d|[\\]\\x41])\\\\{2,3}\\u{1F600}");
+}
+
 TEST(GrammarSource, LarkCombinesTerminalsWithAndAndNot) {
   const auto words = compile(ConstraintKind::lark, "start: WORD\nWORD: /[a-z]+/ & ~/.*foo.*/\n");
   EXPECT_TRUE(accepts_tokens(words, "abc"));
