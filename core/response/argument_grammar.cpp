@@ -144,7 +144,7 @@ void ArgumentValues::refuse(const Unquoted& value) const {
       ErrorCode::unsupported,
       "tools: the dialect {} writes \"{}\" without quotes; for such strings only type, enum and const "
       "are supported",
-      dialect_.name, value.name)
+      dialect_.name, printable(value.name))
       .at("tools");
 }
 

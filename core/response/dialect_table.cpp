@@ -527,7 +527,7 @@ const Dialect& find_dialect(std::string_view name) {
     names += names.empty() ? "" : ", ";
     names += dialect->name;
   }
-  throw Error(ErrorCode::not_found, "there is no dialect \"{}\"; available: {}", name, names);
+  throw Error(ErrorCode::not_found, "there is no dialect \"{}\"; available: {}", printable(name), names);
 }
 
 const Dialect& detect_dialect(std::string_view template_source) {

@@ -179,7 +179,8 @@ class GrammarWriter {
       const bool fits = is_ascii_letter_or_digit(byte) || byte == '_' || byte == '-' || byte == '.';
       if (!fits)
         throw Error(ErrorCode::unsupported,
-                    "tools: \"{}\" is not a supported name; use only letters, digits, _, - and .", name)
+                    "tools: \"{}\" is not a supported name; use only letters, digits, _, - and .",
+                    printable(name))
             .at("tools");
     }
   }
@@ -283,7 +284,7 @@ class GrammarWriter {
       const bool fits = is_ascii_letter_or_digit(byte) || byte == '_';
       if (!fits)
         throw Error(ErrorCode::unsupported,
-                    "tools: \"{}\" is not a supported name; use only letters, digits and _", name)
+                    "tools: \"{}\" is not a supported name; use only letters, digits and _", printable(name))
             .at("tools");
     }
   }

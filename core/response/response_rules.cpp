@@ -19,12 +19,14 @@ std::optional<ReasoningStart> reasoning_of(const JsonView& request) {
   if (name == "closed") return ReasoningStart::closed;
   if (name == "open") return ReasoningStart::open;
   if (name == "off") return ReasoningStart::off;
-  throw Error(ErrorCode::invalid_argument, "reasoning: \"{}\" is invalid; use closed, open or off", name);
+  throw Error(ErrorCode::invalid_argument, "reasoning: \"{}\" is invalid; use closed, open or off",
+              printable(name));
 }
 
 void keep_tool(ToolSet& tools, const std::string& name) {
   const ToolSet::Tool* tool = tools.find(name);
-  if (tool == nullptr) throw Error(ErrorCode::not_found, "tool_choice: there is no tool \"{}\"", name);
+  if (tool == nullptr)
+    throw Error(ErrorCode::not_found, "tool_choice: there is no tool \"{}\"", printable(name));
   std::vector<ToolSet::Tool> kept;
   kept.push_back({tool->name, tool->parameters.copy()});
   tools = ToolSet(std::move(kept));
@@ -44,7 +46,7 @@ void read_choice(const JsonView& request, ResponseRules& rules) {
   const std::string& name = choice->as_string();
   if (name != "none" && name != "auto" && name != "required") {
     throw Error(ErrorCode::invalid_argument, "tool_choice: \"{}\" is invalid; use none, auto or required",
-                name);
+                printable(name));
   }
   if (name == "none") rules.choice = ToolChoice::none;
   if (name == "required") rules.choice = ToolChoice::required;
@@ -88,7 +90,7 @@ std::string format_of(const JsonView& format) {
               "response_format: \"{}\" is not supported; use text, json_object, json_schema, regex, choice, "
               "gbnf, lark or "
               "structural_tag",
-              type);
+              printable(type));
 }
 
 bool begins_with(const std::string& text, const std::string& beginning) {
@@ -115,13 +117,14 @@ void check_triggers(const TagFormat& format) {
   for (const TagFormat::Tag& tag : format.tags) {
     if (has_trigger(tag)) continue;
     throw Error(ErrorCode::invalid_argument,
-                "response_format: the structure \"{}\" begins with none of the triggers", tag.begin);
+                "response_format: the structure \"{}\" begins with none of the triggers",
+                printable(tag.begin));
   }
   for (const std::string& trigger : format.triggers) {
     const auto begins = [&](const TagFormat::Tag& tag) { return begins_with(tag.begin, trigger); };
     if (!trigger.empty() && std::any_of(format.tags.begin(), format.tags.end(), begins)) continue;
     throw Error(ErrorCode::invalid_argument, "response_format: no structure begins with the trigger \"{}\"",
-                trigger);
+                printable(trigger));
   }
 }
 

@@ -157,7 +157,8 @@ ToolSet ToolSet::of(const JsonView& list) {
     }
     if (tool.name.empty()) throw Error(ErrorCode::format, "{}: name is empty", function.where());
     if (has(tool.name)) {
-      throw Error(ErrorCode::format, "{}: there are two tools named \"{}\"", item.where(), tool.name);
+      throw Error(ErrorCode::format, "{}: there are two tools named \"{}\"", item.where(),
+                  printable(tool.name));
     }
     tools.push_back(std::move(tool));
   }

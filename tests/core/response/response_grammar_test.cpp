@@ -299,6 +299,32 @@ void walk_dialect(const Dialect& dialect, int num_walks) {
   }
 }
 
+TEST(ResponseGrammar, ARefusalIsOneLineWhateverTheRequestHas) {
+  const auto refusal = [](const std::string& request) {
+    try {
+      response_grammar(parse_response_rules(request, find_dialect("hermes")), {});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string tool = R"({"type": "function", "function": {"name": "a\nb", "parameters": {}}})";
+  for (
+      const std::string& request : {
+          std::string(R"({"dialect": "auto", "response_format": {"type": "x\ny"}})"),
+          std::string(R"({"dialect": "auto", "reasoning": "x\ny"})"),
+          R"({"dialect": "auto", "tool_choice": "x\ny", "tools": [)" + tool + "]}",
+          R"({"dialect": "auto", "tools": [)" + tool + ", " + tool + "]}",
+          R"({"dialect": "auto", "tool_choice": "required", "tools": [)" + tool + "]}",
+          R"({"dialect": "auto", "tool_choice": {"type": "function", "function": {"name": "x\ny"}}, "tools": [)" +
+              tool + "]}",
+      }) {
+    const std::string message = refusal(request);
+    EXPECT_NE(message, "") << request;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+}
+
 TEST(ResponseGrammar, RandomMaskedAnswersAreReadAsValidCalls) {
   for (const Dialect* dialect : all_dialects()) {
     if (!dialect->forms.empty()) walk_dialect(*dialect, 45 / testing::stride_if_sanitized(9));
