@@ -3,8 +3,6 @@
 namespace quire::hub {
 namespace {
 
-constexpr size_t kBlockBytes = 64;
-
 uint32_t rotated_left(uint32_t word, int count) {
   return (word << count) | (word >> (32 - count));
 }
@@ -41,26 +39,11 @@ void Sha1::add_block(std::string_view block) {
 }
 
 void Sha1::add(std::string_view bytes) {
-  num_bytes_ += bytes.size();
-  if (!rest_.empty()) {
-    const size_t taken = std::min(bytes.size(), kBlockBytes - rest_.size());
-    rest_.append(bytes.substr(0, taken));
-    bytes.remove_prefix(taken);
-    if (rest_.size() < kBlockBytes) return;
-    add_block(rest_);
-    rest_.clear();
-  }
-  for (; bytes.size() >= kBlockBytes; bytes.remove_prefix(kBlockBytes))
-    add_block(bytes.substr(0, kBlockBytes));
-  rest_ = std::string(bytes);
+  blocks_.add(bytes, [this](std::string_view block) { add_block(block); });
 }
 
 std::string Sha1::finish() {
-  const uint64_t num_bits = num_bytes_ * 8;
-  std::string tail(1, '\x80');
-  while ((num_bytes_ + tail.size()) % kBlockBytes != kBlockBytes - 8) tail.push_back('\0');
-  for (int i = 7; i >= 0; --i) tail.push_back(static_cast<char>(num_bits >> (8 * i)));
-  add(tail);
+  blocks_.finish([this](std::string_view block) { add_block(block); });
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string hex;
   for (const uint32_t word : state_) {

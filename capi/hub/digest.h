@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/digest_blocks.h"
+
 namespace quire::hub {
 
 // SHA-1 (FIPS 180-4), which git uses to name files. It finds damage and not attacks; weight files have
@@ -20,8 +22,7 @@ class Sha1 {
   void add_block(std::string_view block);
 
   std::array<uint32_t, 5> state_ = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0};
-  std::string rest_;  // less than one block
-  uint64_t num_bytes_ = 0;
+  DigestBlocks blocks_;
 };
 
 }  // namespace quire::hub

@@ -9,8 +9,6 @@
 namespace quire {
 namespace {
 
-constexpr size_t kBlockBytes = 64;
-
 // The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
 constexpr std::array<uint32_t, 64> kRoundConstants = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -61,32 +59,15 @@ void add_block(State& state, std::string_view block) {
 
 // The fractional parts of the square roots of the first 8 primes.
 Sha256Stream::Sha256Stream() noexcept
-    : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19},
-      rest_{} {}
+    : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19} {
+}
 
 void Sha256Stream::add(std::string_view bytes) noexcept {
-  const size_t num_rest = num_bytes_ % kBlockBytes;
-  num_bytes_ += bytes.size();
-  if (num_rest > 0) {
-    const std::string_view taken = bytes.substr(0, kBlockBytes - num_rest);
-    std::copy(taken.begin(), taken.end(), rest_.begin() + num_rest);
-    if (num_rest + taken.size() < kBlockBytes) return;
-    add_block(state_, std::string_view(rest_.data(), kBlockBytes));
-    bytes.remove_prefix(taken.size());
-  }
-  for (; bytes.size() >= kBlockBytes; bytes.remove_prefix(kBlockBytes))
-    add_block(state_, bytes.substr(0, kBlockBytes));
-  std::copy(bytes.begin(), bytes.end(), rest_.begin());
+  blocks_.add(bytes, [this](std::string_view block) { add_block(state_, block); });
 }
 
 Sha256 Sha256Stream::finish() noexcept {
-  const size_t num_rest = num_bytes_ % kBlockBytes;
-  const uint64_t num_bits = num_bytes_ * 8;
-  std::array<char, 2 * kBlockBytes> tail{};
-  tail[0] = '\x80';
-  const size_t tail_bytes = (num_rest < kBlockBytes - 8 ? kBlockBytes : 2 * kBlockBytes) - num_rest;
-  for (size_t i = 0; i < 8; ++i) tail[tail_bytes - 1 - i] = static_cast<char>(num_bits >> (8 * i));
-  add(std::string_view(tail.data(), tail_bytes));
+  blocks_.finish([this](std::string_view block) { add_block(state_, block); });
   Sha256 digest{};
   for (size_t i = 0; i < digest.size(); ++i)
     digest[i] = static_cast<uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));

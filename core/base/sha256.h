@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/digest_blocks.h"
+
 namespace quire {
 
 using Sha256 = std::array<uint8_t, 32>;
@@ -22,8 +24,7 @@ class Sha256Stream {
 
  private:
   std::array<uint32_t, 8> state_;
-  std::array<char, 64> rest_;  // the beginning of a block
-  uint64_t num_bytes_ = 0;
+  DigestBlocks blocks_;
 };
 
 // Returns 64 hexadecimal digits.
