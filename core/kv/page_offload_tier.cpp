@@ -3,7 +3,6 @@
 #include "core/kv/page_offload_tier.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -14,6 +13,21 @@ namespace {
 
 std::string_view text_of(gsl::span<const TokenId> tokens) {
   return {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()};
+}
+
+std::string_view text_of(const Sha256& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+// Returns the digest of the key before, the digest of the tokens and a mark.
+PrefixKey combined_key(const PrefixKey& before, gsl::span<const TokenId> tokens,
+                       std::string_view mark) noexcept {
+  if (!before) return std::nullopt;
+  Sha256Stream stream;
+  stream.add(text_of(*before));
+  stream.add(text_of(sha256(text_of(tokens))));
+  stream.add(mark);
+  return stream.finish();
 }
 
 }  // namespace
@@ -30,23 +44,12 @@ PrefixKey key_of_domain(const PrefixDomain& domain) noexcept {
 }
 
 PrefixKey key_after(const PrefixKey& before, gsl::span<const TokenId> tokens) noexcept {
-  if (!before) return std::nullopt;
-  const Sha256 own = sha256(text_of(tokens));
-  std::array<char, 2 * sizeof(Sha256)> both{};
-  std::memcpy(both.data(), before->data(), sizeof(Sha256));
-  std::memcpy(both.data() + sizeof(Sha256), own.data(), sizeof(Sha256));
-  return sha256({both.data(), both.size()});
+  return combined_key(before, tokens, {});
 }
 
 // The hashed text of a page has a multiple of four bytes, and this one has not.
 PrefixKey key_of_snapshot(const PrefixKey& before, gsl::span<const TokenId> tokens) noexcept {
-  if (!before) return std::nullopt;
-  const Sha256 own = sha256(text_of(tokens));
-  std::array<char, 2 * sizeof(Sha256) + 1> all{};
-  std::memcpy(all.data(), before->data(), sizeof(Sha256));
-  std::memcpy(all.data() + sizeof(Sha256), own.data(), sizeof(Sha256));
-  all.back() = 's';
-  return sha256({all.data(), all.size()});
+  return combined_key(before, tokens, "s");
 }
 
 // Tries to grow the cache before it evicts a page.
