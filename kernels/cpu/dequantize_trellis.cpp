@@ -9,20 +9,6 @@ namespace {
 constexpr size_t kOrder = kHadamardOrder;
 constexpr size_t kTile = kTrellisTile;
 
-// Multiplies 128 values, `stride` apart, by the Hadamard matrix.
-void transform(float* x, size_t stride) {
-  for (size_t distance = 1; distance < kOrder; distance *= 2) {
-    for (size_t i = 0; i < kOrder; ++i) {
-      if ((i & distance) != 0) continue;
-      float& a = x[i * stride];
-      float& b = x[(i + distance) * stride];
-      const float sum = a + b, difference = a - b;
-      a = sum;
-      b = difference;
-    }
-  }
-}
-
 // Reads a tile out of the words of its pair (TrellisPanel), which begin with its first stream.
 void read_tile(const TrellisTerms& terms, const uint16_t* words, float* block) {
   uint16_t tile[16 * 8];
@@ -43,8 +29,8 @@ void read_block(const TrellisTerms& terms, const uint16_t* words, float* block) 
       read_tile(terms, words + 8, block + row * kOrder + column + kTile);
     }
   }
-  for (size_t i = 0; i < kOrder; ++i) transform(block + i, kOrder);
-  for (size_t i = 0; i < kOrder; ++i) transform(block + i * kOrder, 1);
+  for (size_t i = 0; i < kOrder; ++i) hadamard_transform(block + i, kOrder);
+  for (size_t i = 0; i < kOrder; ++i) hadamard_transform(block + i * kOrder, 1);
 }
 
 }  // namespace

@@ -55,4 +55,17 @@ void read_trellis_tile(const uint16_t* tile, int32_t half_bits, uint16_t (&codes
   }
 }
 
+void hadamard_transform(float* values, size_t stride) {
+  for (size_t distance = 1; distance < kHadamardOrder; distance *= 2) {
+    for (size_t i = 0; i < kHadamardOrder; ++i) {
+      if ((i & distance) != 0) continue;
+      float& a = values[i * stride];
+      float& b = values[(i + distance) * stride];
+      const float sum = a + b, difference = a - b;
+      a = sum;
+      b = difference;
+    }
+  }
+}
+
 }  // namespace quire::kernels

@@ -54,4 +54,7 @@ uint16_t trellis_value(TrellisCodebook codebook, uint16_t code);
 // bit pattern is a valid tile.
 void read_trellis_tile(const uint16_t* tile, int32_t half_bits, uint16_t (&codes)[256]);
 
+// Multiplies kHadamardOrder values, `stride` apart, by the Hadamard matrix.
+void hadamard_transform(float* values, size_t stride);
+
 }  // namespace quire::kernels

@@ -29,20 +29,6 @@ cudaError_t send_terms(const PartPlan& plan, const TrellisScales& scales, void* 
   return error == cudaSuccess ? send(columns, plan.trellis.outputs) : error;
 }
 
-// Multiplies 128 values, `stride` apart, by the Hadamard matrix.
-void transform(float* x, size_t stride) {
-  for (size_t distance = 1; distance < kOrder; distance *= 2) {
-    for (size_t i = 0; i < kOrder; ++i) {
-      if ((i & distance) != 0) continue;
-      float& a = x[i * stride];
-      float& b = x[(i + distance) * stride];
-      const float sum = a + b, difference = a - b;
-      a = sum;
-      b = difference;
-    }
-  }
-}
-
 // Copies device memory to the host.
 template <typename T>
 Status read(Device& device, const T* from, std::vector<T>& to) {
@@ -66,8 +52,8 @@ void write_transform(const Weight& weight, const Part& part, const HostTerms& te
     for (size_t c = 0; c < kOrder; ++c)
       for (size_t k = 0; k < kOrder; ++k)
         block[c * kOrder + k] = half_to_float(tiles[c * padded + first + k].x);
-    for (size_t i = 0; i < kOrder; ++i) transform(block.data() + i, kOrder);
-    for (size_t i = 0; i < kOrder; ++i) transform(block.data() + i * kOrder, 1);
+    for (size_t i = 0; i < kOrder; ++i) hadamard_transform(block.data() + i, kOrder);
+    for (size_t i = 0; i < kOrder; ++i) hadamard_transform(block.data() + i * kOrder, 1);
     for (size_t c = 0; c < kOrder; ++c) {
       const int32_t output = terms.columns[number * kOrder + c];
       if (output < 0) continue;
