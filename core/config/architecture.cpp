@@ -31,6 +31,7 @@ const ArchitectureSpec* const kRows[] = {
     &kGemma4,
     &kVaultGemma,
     &kGemmoe,
+    &kRecurrentGemma,
     &kPhi,
     &kPhi3,
     &kPhiMoe,
@@ -123,6 +124,7 @@ const ArchitectureSpec* const kRows[] = {
     &kQwen35Moe,
     &kKimiLinear,
     &kBailingHybrid,
+    &kGlm5Next,
     &kOlmoHybrid,
     &kMamba,
     &kFalconMamba,
@@ -143,13 +145,11 @@ struct KnownFamily {
   std::string_view name;
   std::string_view mechanism;
 };
-constexpr std::array<KnownFamily, 11> kUnsupported = {{
+constexpr std::array<KnownFamily, 9> kUnsupported = {{
     {"BailingMoeV2_5ForCausalLM", "a recurrent state by the lightning attention of Ling 2.5"},
-    {"Glm5NextForConditionalGeneration", "mixed residual streams and an index of pooled keys"},
     {"InklingForCausalLM", "attention scores by distance and convolutions after each block"},
     {"MiniMaxText01ForCausalLM", "the first names of MiniMax-Text-01, which MiniMaxForCausalLM replaced"},
     {"Qwen4ExpForConditionalGeneration", "mixed residual streams and n-gram embeddings"},
-    {"RecurrentGemmaForCausalLM", "a recurrent state by the RG-LRU"},
     {"RwkvForCausalLM", "a recurrent state by the time mixing of RWKV"},
     {"ZambaForCausalLM", "attention over the embedding, shared by layers"},
     {"Zamba2ForCausalLM", "attention over the embedding, shared by layers"},

@@ -92,6 +92,7 @@ struct ArchitectureSpec {
   // none.
   int32_t default_special_token = -1;
   int32_t default_head_dim = 0;  // 0: hidden_size / num_attention_heads
+  bool has_head_dim = true;      // false: the field head_dim does not count
   // Adjusts the model after it was read by the row's defaults; nullptr if nothing is to be done.
   void (*refine)(ModelReader& reader) = nullptr;
 };

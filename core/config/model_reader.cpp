@@ -26,7 +26,8 @@ constexpr IntField kMaxPositionsField = {{"max_position_embeddings", "max_sequen
                                           "model_max_length", "max_seq_len", "n_positions", "seq_length"},
                                          1,
                                          kMaxPositions};
-constexpr IntField kSlidingWindow = {{"sliding_window", "sliding_window_size"}, 1, kMaxPositions};
+constexpr IntField kSlidingWindow = {
+    {"sliding_window", "sliding_window_size", "attention_window_size"}, 1, kMaxPositions};
 constexpr IntField kWindowPattern = {
     {"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"}, 1, 1024};
 constexpr IntField kMaxWindowLayers = {{"max_window_layers"}, 0, 1024};
@@ -70,7 +71,7 @@ kernels::HeadShape read_heads(const ConfigFields& fields, const ArchitectureSpec
     throw Error(ErrorCode::format, "{}.num_key_value_heads: {} does not divide {} heads", fields.where(),
                 heads.num_kv_heads, heads.num_heads);
   }
-  if (fields.find(kHeadDim.names) || row.default_head_dim != 0) {
+  if (row.has_head_dim && (fields.find(kHeadDim.names) || row.default_head_dim != 0)) {
     heads.head_dim = fields.int_or(kHeadDim, row.default_head_dim);
   } else if (hidden_size % heads.num_heads == 0) {
     heads.head_dim = hidden_size / heads.num_heads;

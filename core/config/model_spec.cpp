@@ -6,8 +6,8 @@ namespace quire {
 
 std::string_view mixer_name(const MixerSpec& mixer) {
   constexpr std::array<std::string_view, std::variant_size_v<MixerSpec>> kNames = {
-      "attention",           "no mixer",           "the gated delta rule",    "Mamba-2", "Mamba-1",
-      "lightning attention", "short convolutions", "attention beside Mamba-2"};
+      "attention",           "no mixer",           "the gated delta rule",     "Mamba-2",   "Mamba-1",
+      "lightning attention", "short convolutions", "attention beside Mamba-2", "the RG-LRU"};
   return kNames[mixer.index()];
 }
 

@@ -207,7 +207,8 @@ void AttentionLayer::forward(const ForwardPass& pass, const LayerCache& cache, c
   if (gate != nullptr) gate->project(pass, all.input);
   if (latent) {
     latent->forward(pass, *this, all.input);
-    if (indexer) indexer->forward(pass, cache, pass.ropes[static_cast<size_t>(rope_idx)], all.input);
+    const RopeTables tables = rope_idx >= 0 ? pass.ropes[static_cast<size_t>(rope_idx)] : RopeTables();
+    if (indexer) indexer->forward(pass, cache, tables, all.input);
   } else {
     all.qkv = qkv.get();
   }

@@ -36,7 +36,7 @@ ModelConfig read(const std::string& family, const Json& fields) {
 
 // Returns a letter for each layer: the first of its mixer's name and, in upper case, E for experts.
 std::string letters(const ModelConfig& config) {
-  const std::string_view mixers = "a-dmMlcb";
+  const std::string_view mixers = "a-dmMlcbg";
   const std::string_view feed_forwards = "mEx-";
   std::string out;
   for (const LayerSpec& layer : config.spec.layers) {
@@ -356,6 +356,28 @@ TEST(HybridSpellings, LayersOfMiniMaxAndOlmoHybrid) {
 }
 
 // Families whose layers have a mechanism of their own.
+TEST(HybridSpellings, KindsOfLayersOfRecurrentGemmaRepeat) {
+  EXPECT_EQ(letters(read("recurrent_gemma", {{"num_hidden_layers", 5}})), "gm gm am gm gm");
+  EXPECT_EQ(letters(read("recurrent_gemma", {{"block_types", "-"}, {"num_hidden_layers", 4}})),
+            "gm gm am gm");
+  EXPECT_EQ(letters(read("recurrent_gemma", {{"block_types", {"attention", "recurrent"}}})), "am gm am");
+  expect_error(ErrorCode::unsupported, {"block_types[0]", "\"mamba\""}, [] {
+    read("recurrent_gemma", {{"block_types", {"mamba"}}});
+  });
+  expect_error(ErrorCode::format, {"lru_width", "65", "4 heads"}, [] {
+    read("recurrent_gemma", {{"lru_width", 65}});
+  });
+  expect_error(ErrorCode::unsupported, {"hidden_activation"}, [] {
+    read("recurrent_gemma", {{"hidden_activation", "relu"}});
+  });
+}
+
+// The class of the family has the scale as bf16.
+TEST(HybridSpellings, ScaleOfRecurrentGemmasEmbeddingIsRounded) {
+  const Json fields = {{"hidden_size", 2560}, {"lru_width", 2560}};
+  EXPECT_EQ(read("recurrent_gemma", fields).spec.embedding.scale, 50.5f);
+}
+
 TEST(HybridSpellings, OtherFamiliesAreRefusedByTheirMechanism) {
   const auto refusal = [](const char* name, std::initializer_list<std::string_view> words) {
     expect_error(ErrorCode::unsupported, words, [&] {
@@ -363,10 +385,8 @@ TEST(HybridSpellings, OtherFamiliesAreRefusedByTheirMechanism) {
     });
   };
   refusal("Zamba2ForCausalLM", {"\"Zamba2ForCausalLM\"", "shared by layers"});
-  refusal("RecurrentGemmaForCausalLM", {"RG-LRU"});
   refusal("RwkvForCausalLM", {"time mixing of RWKV"});
   refusal("Qwen4ExpForConditionalGeneration", {"n-gram embeddings"});
-  refusal("Glm5NextForConditionalGeneration", {"residual streams"});
   refusal("InklingForCausalLM", {"by distance"});
 }
 
