@@ -125,6 +125,7 @@ const ArchitectureSpec* const kRows[] = {
     &kKimiLinear,
     &kBailingHybrid,
     &kGlm5Next,
+    &kStep,
     &kOlmoHybrid,
     &kMamba,
     &kFalconMamba,
@@ -174,6 +175,7 @@ const Alias kAliases[] = {
     {"", "RefinedWeb", &kFalcon},
     {"MPTForCausalLM", "", &kMpt},
     {"MiMoForCausalLM", "mimo", &kQwen2},
+    {"Step3p5ForCausalLM", "step3p7", &kStep},
     {"Qwen3_5ForConditionalGeneration", "qwen3_5", &kQwen35},
     {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", &kQwen35Moe},
 };

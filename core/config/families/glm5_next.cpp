@@ -1,5 +1,7 @@
 // GLM-5.3-Flash (Glm5Next): layers of the gated delta rule with a decay for each channel (KDA), and every
 // fourth layer latent attention without RoPE to selected pools of keys. Hyper-connections around all blocks.
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/config/families/deepseek.h"
 #include "core/config/families/delta.h"
@@ -55,13 +57,31 @@ void pool_keys(const ModelReader& reader, int32_t index, IndexerPart& part) {
                     part.pool * part.head_dim};
 }
 
-// Layers with a state between those with attention have an entry too.
+// Returns whether a layer with attention uses the keys that an earlier one has selected: by indexer_types, or
+// by a letter in index_topk_pattern, S, or by an interval, index_topk_freq. Layers with a state have entries
+// in the lists too.
+bool shares_selection(const ModelReader& reader, int32_t layer) {
+  if (const auto listed = reader.layer_is("indexer_types", layer, "shared", "full")) return *listed;
+  if (const auto pattern = reader.fields().find("index_topk_pattern"); pattern && !pattern->is_array()) {
+    const std::string& letters = pattern->as_string();
+    if (letters.size() == static_cast<size_t>(reader.num_layers()))
+      return letters[static_cast<size_t>(layer)] == 'S';
+    throw Error(ErrorCode::format, "{} must have {} letters, one for each layer", pattern->where(),
+                reader.num_layers());
+  }
+  if (const auto shared = reader.layer_is("index_topk_pattern", layer, "shared", "full")) return *shared;
+  const int32_t interval = reader.int_or("index_topk_freq", 1, 1, 1024);
+  const int32_t offset = reader.int_or("index_skip_topk_offset", 2, 0, 1024);
+  return std::max(layer - offset + 1, 0) % interval != 0;
+}
+
 void require_own_indexers(ModelReader& reader) {
   reader.each_layer([&](LayerSpec&, int32_t i) {
-    const bool is_shared = reader.layer_is("indexer_types", i, "shared", "full").value_or(false);
-    if (!is_shared || reader.layer_type(i) == LayerType::recurrent) return;
-    throw Error(ErrorCode::unsupported, "{}.indexer_types[{}]: \"shared\" is not supported",
-                reader.fields().where(), i);
+    if (!shares_selection(reader, i) || reader.layer_type(i) == LayerType::recurrent) return;
+    throw Error(
+        ErrorCode::unsupported,
+        "{}.indexer_types: a selection of keys that layer {} shares with an earlier one is not supported",
+        reader.fields().where(), i);
   });
 }
 

@@ -94,7 +94,11 @@ TEST(Glm5Next, SelectsByPoolsAlone) {
   refused(ErrorCode::format, {{"index_topk", 30}}, {"index_topk", "30", "index_kpool 4"});
   refused(ErrorCode::unsupported, {{"index_kpool_always_select_tail", false}}, {"always_select_tail"});
   refused(ErrorCode::unsupported, {{"indexer_types", {"full", "full", "full", "shared"}}},
-          {"indexer_types[3]", "shared"});
+          {"indexer_types", "layer 3 shares"});
+  refused(ErrorCode::unsupported, {{"indexer_types", nullptr}, {"index_topk_pattern", "FFFS"}},
+          {"layer 3 shares"});
+  refused(ErrorCode::unsupported, {{"indexer_types", nullptr}, {"index_topk_freq", 3}}, {"layer 3 shares"});
+  refused(ErrorCode::format, {{"indexer_types", nullptr}, {"index_topk_pattern", "FF"}}, {"4 letters"});
   refused(ErrorCode::format, {{"qk_rope_head_dim", 64}}, {"qk_rope_head_dim"});
   refused(ErrorCode::format, {{"hc_mult", 9}}, {"hc_mult"});
 }
