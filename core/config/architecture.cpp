@@ -131,6 +131,7 @@ const ArchitectureSpec* const kRows[] = {
     &kFalconMamba,
     &kMamba2,
     &kBamba,
+    &kZamba2,
     &kFalconH1,
     &kGraniteMoeHybrid,
     &kNemotronH,
@@ -146,14 +147,13 @@ struct KnownFamily {
   std::string_view name;
   std::string_view mechanism;
 };
-constexpr std::array<KnownFamily, 9> kUnsupported = {{
+constexpr std::array<KnownFamily, 8> kUnsupported = {{
     {"BailingMoeV2_5ForCausalLM", "a recurrent state by the lightning attention of Ling 2.5"},
     {"InklingForCausalLM", "attention scores by distance and convolutions after each block"},
     {"MiniMaxText01ForCausalLM", "the first names of MiniMax-Text-01, which MiniMaxForCausalLM replaced"},
     {"Qwen4ExpForConditionalGeneration", "mixed residual streams and n-gram embeddings"},
     {"RwkvForCausalLM", "a recurrent state by the time mixing of RWKV"},
     {"ZambaForCausalLM", "attention over the embedding, shared by layers"},
-    {"Zamba2ForCausalLM", "attention over the embedding, shared by layers"},
     {"ZayaForCausalLM", "convolutions within attention and a router with a state"},
     {"xLSTMForCausalLM", "a recurrent state by the mLSTM"},
 }};

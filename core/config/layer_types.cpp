@@ -19,12 +19,13 @@ constexpr std::array<LayerTypeName, 4> kAttentionTypes = {{
     {"chunked_attention", LayerType::chunked},
 }};
 // Words of families with recurrent layers, of transformers and of the files from before it.
-constexpr std::array<LayerTypeName, 9> kHybridTypes = {{
+constexpr std::array<LayerTypeName, 10> kHybridTypes = {{
     {"full_attention", LayerType::full},
     {"indexed_attention", LayerType::full},
     {"linear_attention", LayerType::recurrent},
     {"sliding_attention", LayerType::sliding},
     {"attention", LayerType::full},
+    {"hybrid", LayerType::full},
     {"mamba", LayerType::recurrent},
     {"conv", LayerType::recurrent},
     {"mlp", LayerType::mlp},

@@ -263,6 +263,21 @@ struct AttentionAndMambaPart {
   Mamba2Part mamba;
 };
 
+// Mamba-2 after a block of attention and an MLP (Zamba2). The block has no residual sums:
+//   t = linear(mlp(feed_forward_norm(attention(norm([stream | embedding])))))
+//   stream += mamba(layer's norm(stream + t))
+// `adapter` is added to the products of gate and up, which are one matrix. Layers that use the same block
+// name the same tensors, and each prepares its own copy of them.
+struct SharedBlockPart {
+  NormPart norm;
+  AttentionPart attention;
+  NormPart feed_forward_norm;
+  MlpPart mlp;
+  LowRankPart adapter;
+  MatrixPart linear;
+  Mamba2Part mamba;
+};
+
 // Place of a mixer or a feed-forward part in a layer that has only the other one. The norms of the block are
 // without effect.
 struct EmptyPart {};
@@ -280,7 +295,7 @@ struct MlpAndExpertsPart {
 // To add a kind of mixer or feed-forward part, add an alternative here, and one with the same index in
 // core/layers/transformer_layer.h.
 using MixerSpec = std::variant<AttentionPart, EmptyPart, DeltaPart, Mamba2Part, Mamba1Part, LightningPart,
-                               ShortConvPart, AttentionAndMambaPart, RgLruPart>;
+                               ShortConvPart, AttentionAndMambaPart, RgLruPart, SharedBlockPart>;
 using FeedForwardSpec = std::variant<MlpPart, ExpertsPart, MlpAndExpertsPart, EmptyPart>;
 
 // Returns the name of a mixer for messages, such as "Mamba-2".
@@ -418,6 +433,7 @@ struct ModelSpec {
   int32_t vocab_size = 0;
   int32_t num_streams = 1;        // residual streams
   bool connects_streams = false;  // by hyper-connections: they begin as copies, and their mean is the result
+  bool keeps_embedding = false;   // for SharedBlockPart
   EmbeddingPart embedding;
   std::vector<RopeSpec> ropes;
   std::vector<KvSpec> kvs;

@@ -67,6 +67,7 @@ void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& bu
   if (!part.positions_key.empty())
     layer.positions = builder.table(part.positions_key, part.num_positions, layer.hidden);
   if (part.layer_inputs) build_inputs(*part.layer_inputs, builder, layer.layer_inputs.emplace());
+  if (builder.model().keeps_embedding) layer.num_copies = 1;
   if (builder.model().connects_streams) layer.num_copies = builder.model().num_streams;
   layer.stream_projections.resize(part.stream_projections.size());
   for (size_t s = 0; s < part.stream_projections.size(); ++s)

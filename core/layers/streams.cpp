@@ -22,6 +22,7 @@ void build(const StreamsPart& part, LayerBuilder& builder, StreamsLayer& layer) 
 void need_streams(const ModelSpec& model, Needs& all) {
   const int32_t hidden = all.hidden(), num_streams = model.num_streams;
   if (model.connects_streams) return all.scratch(Scratch::streams, num_streams * hidden);
+  if (model.keeps_embedding) all.scratch(Scratch::streams, hidden);
   if (num_streams < 2) return;
   for (const Scratch kind : {Scratch::rounded, Scratch::other, Scratch::projected}) all.scratch(kind, hidden);
   all.scratch(Scratch::streams, (num_streams - 1) * hidden);

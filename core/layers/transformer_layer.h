@@ -16,6 +16,7 @@
 #include "core/layers/mamba2.h"
 #include "core/layers/mlp_and_experts.h"
 #include "core/layers/rg_lru.h"
+#include "core/layers/shared_block.h"
 #include "core/layers/short_conv.h"
 #include "core/layers/streams.h"
 
@@ -23,7 +24,7 @@ namespace quire {
 
 // Layers of MixerSpec and FeedForwardSpec, in the order of their alternatives.
 using Mixer = std::variant<AttentionLayer, EmptyLayer, DeltaLayer, Mamba2Layer, Mamba1Layer, LightningLayer,
-                           ShortConvLayer, AttentionAndMambaLayer, RgLruLayer>;
+                           ShortConvLayer, AttentionAndMambaLayer, RgLruLayer, SharedBlockLayer>;
 using FeedForward = std::variant<MlpLayer, ExpertsLayer, MlpAndExpertsLayer, EmptyLayer>;
 
 struct TransformerLayer {

@@ -44,8 +44,8 @@ extern const ArchitectureSpec kApertus, kApertus1p5, kBitNet, kNanoChat, kDiffLl
 extern const ArchitectureSpec kDeepseekV2, kDeepseekV3, kDeepseekV32, kAxK1, kYoutu;
 extern const ArchitectureSpec kAfmoe, kLaguna, kMuseGlimmer;
 // Families with recurrent layers.
-extern const ArchitectureSpec kQwen3Next, kQwen35, kQwen35Moe, kKimiLinear, kBailingHybrid, kGlm5Next, kStep,
-    kOlmoHybrid;
+extern const ArchitectureSpec kQwen3Next, kQwen35, kQwen35Moe, kKimiLinear, kBailingHybrid, kGlm5Next,
+    kZamba2, kStep, kOlmoHybrid;
 extern const ArchitectureSpec kMamba, kFalconMamba, kMamba2, kBamba, kFalconH1, kGraniteMoeHybrid, kNemotronH;
 extern const ArchitectureSpec kJamba, kMiniMax, kLfm2, kLfm2Moe, kLfm3;
 extern const ArchitectureSpec kDots1, kSolarOpen, kMiMoV2Flash, kMiniMaxM2, kLlama4;

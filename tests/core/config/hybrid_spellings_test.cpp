@@ -36,7 +36,7 @@ ModelConfig read(const std::string& family, const Json& fields) {
 
 // Returns a letter for each layer: the first of its mixer's name and, in upper case, E for experts.
 std::string letters(const ModelConfig& config) {
-  const std::string_view mixers = "a-dmMlcbg";
+  const std::string_view mixers = "a-dmMlcbgz";
   const std::string_view feed_forwards = "mEx-";
   std::string out;
   for (const LayerSpec& layer : config.spec.layers) {
@@ -378,13 +378,51 @@ TEST(HybridSpellings, ScaleOfRecurrentGemmasEmbeddingIsRounded) {
   EXPECT_EQ(read("recurrent_gemma", fields).spec.embedding.scale, 50.5f);
 }
 
+// Files have the tensors of a block at the first layer that uses it, with an adapter for each use.
+TEST(HybridSpellings, LayersOfZamba2UseBlocksInTurn) {
+  const auto blocks = [](int num_blocks) {
+    const Json types = {"hybrid", "mamba", "hybrid", "hybrid"};
+    std::vector<std::string> out;
+    for (const LayerSpec& layer :
+         read("zamba2", {{"layers_block_type", types}, {"num_mem_blocks", num_blocks}}).spec.layers) {
+      const auto* const block = std::get_if<SharedBlockPart>(&layer.mixer);
+      if (block == nullptr) continue;
+      EXPECT_EQ(block->attention.qkv.front().key.substr(0, 14), block->mlp.down.key.substr(0, 14));
+      out.push_back(block->adapter.down.key);
+    }
+    return out;
+  };
+  const auto adapter = [](int layer, int use) {
+    return fmt::format("model.layers.{}.shared_transformer.feed_forward.gate_up_proj_adapter_list.{}.0",
+                       layer, use);
+  };
+  EXPECT_EQ(blocks(1), (std::vector<std::string>{adapter(0, 0), adapter(0, 1), adapter(0, 2)}));
+  EXPECT_EQ(blocks(2), (std::vector<std::string>{adapter(0, 0), adapter(2, 1), adapter(0, 2)}));
+}
+
+TEST(HybridSpellings, Zamba2ReadsTheStreamBesideTheEmbedding) {
+  const ModelConfig config = read("zamba2", {});
+  EXPECT_EQ(letters(config), "m- z- m- z-");
+  EXPECT_TRUE(config.spec.keeps_embedding);
+  const auto& block = mixer_of<SharedBlockPart>(config, 1);
+  EXPECT_EQ(block.norm.columns, 128);
+  EXPECT_EQ(block.attention.qkv.front().num_in, 128);
+  EXPECT_EQ(block.attention.heads.head_dim, 32);
+  EXPECT_FLOAT_EQ(block.attention.scale, 0.25f) << "the root of half a head";
+  EXPECT_EQ(block.attention.rotary_dim, 32);
+  EXPECT_EQ(mixer_of<SharedBlockPart>(read("zamba2", {{"use_mem_rope", false}}), 1).attention.rope_idx, -1);
+  EXPECT_EQ(block.mamba.in.front().key, "model.layers.1.mamba_decoder.mamba.in_proj");
+  for (const char* flag : {"use_shared_attention_adapter", "use_long_context"})
+    expect_error(ErrorCode::unsupported, {flag}, [&] { read("zamba2", {{flag, true}}); });
+}
+
 TEST(HybridSpellings, OtherFamiliesAreRefusedByTheirMechanism) {
   const auto refusal = [](const char* name, std::initializer_list<std::string_view> words) {
     expect_error(ErrorCode::unsupported, words, [&] {
       parse_model_config(Json({{"architectures", {name}}, {"hidden_size", 64}}).dump());
     });
   };
-  refusal("Zamba2ForCausalLM", {"\"Zamba2ForCausalLM\"", "shared by layers"});
+  refusal("ZambaForCausalLM", {"\"ZambaForCausalLM\"", "shared by layers"});
   refusal("RwkvForCausalLM", {"time mixing of RWKV"});
   refusal("Qwen4ExpForConditionalGeneration", {"n-gram embeddings"});
   refusal("InklingForCausalLM", {"by distance"});

@@ -134,6 +134,7 @@ const std::set<std::string> kIrrelevant = {"LABEL_0",
                                            "use_associative_scan",
                                            "use_cache",
                                            "use_mamba_kernels",
+                                           "use_mem_eff_path",
                                            "use_mambapy",
                                            "video_end_token_id",
                                            "video_start_token_id",
@@ -220,7 +221,10 @@ const std::set<std::string> kOverriddenFields = {"afmoe/global_attn_every_n_laye
                                                  "qwen3_vl/tie_word_embeddings",
                                                  "qwen3_vl_moe/sliding_window",
                                                  "qwen3_vl_moe/tie_word_embeddings",
-                                                 "smollm3/sliding_window"};
+                                                 "smollm3/sliding_window",
+                                                 "zamba2/hybrid_layer_ids",
+                                                 "zamba2/kv_channels",
+                                                 "zamba2/num_query_groups"};
 
 std::vector<Family> families() {
   std::vector<Family> found;

@@ -197,6 +197,15 @@ class Walk {
     conv(short_conv.conv);
     matrix(short_conv.out);
   }
+  void part(const SharedBlockPart& block) {
+    norm(block.norm);
+    part(block.attention);
+    norm(block.feed_forward_norm);
+    mlp(block.mlp);
+    low_rank(block.adapter);
+    matrix(block.linear);
+    part(block.mamba);
+  }
   void part(const AttentionAndMambaPart& both) {
     part(both.attention);
     part(both.mamba);
@@ -259,7 +268,7 @@ TEST(SpecTensors, AreThoseOfTheFileInFamiliesWithRecurrentLayers) {
     for (const LayerSpec& layer : config.spec.layers) walk.layer(layer);
     EXPECT_EQ(walk.unnamed(), std::set<std::string>());
   }
-  EXPECT_EQ(num_families, 22);
+  EXPECT_EQ(num_families, 23);
 }
 
 }  // namespace

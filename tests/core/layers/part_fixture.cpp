@@ -370,6 +370,23 @@ ShortConvPart short_conv() {
   return part;
 }
 
+// Returns a model in which a block of attention and an MLP precedes Mamba-2.
+ModelSpec model_with_shared_block() {
+  SharedBlockPart part;
+  part.norm = norm("block.norm", 2 * kHidden);
+  part.attention = attention();
+  for (MatrixPart& matrix : part.attention.qkv) matrix.num_in = 2 * kHidden;
+  part.feed_forward_norm = norm("block.feed_forward_norm");
+  part.mlp = mlp("");
+  part.mlp.gate_up = {matrix("gate_up", kHidden, 2 * kInner)};
+  part.adapter = {matrix("adapter.0", kHidden, 16), matrix("adapter.1", 16, 2 * kInner)};
+  part.linear = matrix("linear", kHidden, kHidden);
+  part.mamba = mamba2();
+  ModelSpec model = model_of_one_part(part, EmptyPart());
+  model.keeps_embedding = true;
+  return model;
+}
+
 MlpPart ungated_mlp() {
   MlpPart part = mlp("");
   part.gated = false;
@@ -411,6 +428,7 @@ std::vector<PartCase> part_cases() {
       {"short_conv", model_of(short_conv(), mlp("")), "convolutions over tokens"},
       {"attention_and_mamba", model_of(AttentionAndMambaPart{attention(), mamba2()}, mlp("")),
        "state space layers (Mamba-2)"},
+      {"shared_block", model_with_shared_block(), "state space layers (Mamba-2)"},
       {"mixer_alone", model_of_one_part(attention(), EmptyPart()), ""},
       {"feed_forward_alone", model_of_one_part(EmptyPart(), mlp("")), ""},
       {"narrow_experts", model_of(attention(), narrow_experts()), "experts"},
