@@ -150,6 +150,7 @@ struct AttentionPart : kernels::AttentionSpec {
   int32_t kv_idx = 0;      // index into ModelSpec::kvs
   int32_t kv_source = -1;  // the layer whose keys and values it uses (KV sharing); -1: its own
   MatrixParts qkv;
+  std::vector<LowRankPart> adapters;  // added to the products of `qkv`, one for each matrix; empty: none
   MatrixPart output;
   VectorPart q_norm;
   VectorPart k_norm;

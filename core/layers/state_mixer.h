@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/layers/block.h"
+#include "core/layers/low_rank.h"
 #include "core/layers/needs.h"
 #include "core/layers/shard_cut.h"
 
@@ -38,20 +39,6 @@ kernels::StateRows convolve_rows(const ForwardPass& pass, const LayerCache& cach
 
 void build(const ConvPart& part, LayerBuilder& builder, ConvLayer& layer);
 void each_weight(const ConvLayer& layer, WeightVisitor& visitor);
-
-// up(down(input)).
-struct LowRankLayer {
-  PreparedWeight down;
-  PreparedWeight up;
-  int32_t rank = 0;
-
-  // Writes f32 rows to `target`. Uses Scratch::low_rank.
-  void forward(const ForwardPass& pass, const void* input, float* target) const;
-};
-
-void build(const LowRankPart& part, LayerBuilder& builder, LowRankLayer& layer);
-void needs(const LowRankPart& part, Needs& all);
-void each_weight(const LowRankLayer& layer, WeightVisitor& visitor);
 
 // The matrix that writes a mixer's result.
 struct ResultLayer {

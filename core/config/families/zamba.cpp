@@ -37,6 +37,23 @@ struct BlockUse {
   int32_t first_layer = 0;  // the first layer that uses the block, where files have its tensors
 };
 
+int32_t adapter_rank(const ModelReader& reader) {
+  return reader.int_or("adapter_rank", 128, 1, 65536);
+}
+
+std::vector<LowRankPart> qkv_adapters(const ModelReader& reader, const MatrixParts& qkv,
+                                      const BlockUse& use) {
+  std::vector<LowRankPart> adapters;
+  for (size_t i = 0; i < qkv.size(); ++i) {
+    const std::string key =
+        fmt::format("shared_transformer.self_attn.linear_{}_adapter_list.{}.", "qkv"[i], use.number);
+    const int32_t rank = adapter_rank(reader);
+    adapters.push_back({reader.layer_matrix(use.first_layer, key + "0", qkv[i].num_in, rank),
+                        reader.layer_matrix(use.first_layer, key + "1", rank, qkv[i].num_out)});
+  }
+  return adapters;
+}
+
 // Attention reads the residual stream and the embedding, side by side.
 AttentionPart attention_part(ModelReader& reader, LayerSpec& layer, const BlockUse& use) {
   const int32_t wide = 2 * reader.hidden();
@@ -47,6 +64,7 @@ AttentionPart attention_part(ModelReader& reader, LayerSpec& layer, const BlockU
   reader.set_heads(layer, use.first_layer, heads);
   AttentionPart& part = layer.attention();
   for (MatrixPart& matrix : part.qkv) matrix.num_in = wide;
+  if (reader.flag("use_shared_attention_adapter")) part.adapters = qkv_adapters(reader, part.qkv, use);
   part.scale = 1.0f / std::sqrt(static_cast<float>(heads.head_dim) / 2.0f);
   ModelReader::drop_rope(layer);
   if (reader.flag("use_mem_rope")) {
@@ -61,7 +79,7 @@ SharedBlockPart block_part(ModelReader& reader, LayerSpec& layer, int32_t index,
   const std::string prefix = "shared_transformer.", mlp = prefix + "feed_forward.";
   const std::string adapter = fmt::format("{}gate_up_proj_adapter_list.{}.", mlp, use.number);
   const int32_t width = reader.int_or("intermediate_size", 4 * reader.hidden(), 1, 1 << 20);
-  const int32_t rank = reader.int_or("adapter_rank", 128, 1, 65536);
+  const int32_t rank = adapter_rank(reader);
   SharedBlockPart part;
   part.norm = reader.norm(reader.key(use.first_layer, prefix + "input_layernorm"), 2 * reader.hidden());
   part.attention = attention_part(reader, layer, use);
@@ -75,10 +93,9 @@ SharedBlockPart block_part(ModelReader& reader, LayerSpec& layer, int32_t index,
 }
 
 void require_supported(const ModelReader& reader) {
-  for (const char* const flag : {"use_shared_attention_adapter", "use_long_context"}) {
-    if (reader.flag(flag))
-      throw Error(ErrorCode::unsupported, "{}.{}: true is not supported", reader.fields().where(), flag);
-  }
+  if (reader.flag("use_long_context"))
+    throw Error(ErrorCode::unsupported, "{}.use_long_context: true is not supported",
+                reader.fields().where());
 }
 
 void zamba2(ModelReader& reader) {

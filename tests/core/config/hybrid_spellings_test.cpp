@@ -412,8 +412,14 @@ TEST(HybridSpellings, Zamba2ReadsTheStreamBesideTheEmbedding) {
   EXPECT_EQ(block.attention.rotary_dim, 32);
   EXPECT_EQ(mixer_of<SharedBlockPart>(read("zamba2", {{"use_mem_rope", false}}), 1).attention.rope_idx, -1);
   EXPECT_EQ(block.mamba.in.front().key, "model.layers.1.mamba_decoder.mamba.in_proj");
-  for (const char* flag : {"use_shared_attention_adapter", "use_long_context"})
-    expect_error(ErrorCode::unsupported, {flag}, [&] { read("zamba2", {{flag, true}}); });
+  EXPECT_TRUE(block.attention.adapters.empty());
+  const Json adapted = {{"use_shared_attention_adapter", true}};
+  const AttentionPart with = mixer_of<SharedBlockPart>(read("zamba2", adapted), 3).attention;
+  ASSERT_EQ(with.adapters.size(), 3U);
+  EXPECT_EQ(with.adapters[2].up.key, "model.layers.1.shared_transformer.self_attn.linear_v_adapter_list.1.1");
+  expect_error(ErrorCode::unsupported, {"use_long_context"}, [] {
+    read("zamba2", {{"use_long_context", true}});
+  });
 }
 
 TEST(HybridSpellings, OtherFamiliesAreRefusedByTheirMechanism) {

@@ -224,7 +224,10 @@ const std::set<std::string> kOverriddenFields = {"afmoe/global_attn_every_n_laye
                                                  "smollm3/sliding_window",
                                                  "zamba2/hybrid_layer_ids",
                                                  "zamba2/kv_channels",
-                                                 "zamba2/num_query_groups"};
+                                                 "zamba2/num_query_groups",
+                                                 "zamba2_adapters/hybrid_layer_ids",
+                                                 "zamba2_adapters/kv_channels",
+                                                 "zamba2_adapters/num_query_groups"};
 
 std::vector<Family> families() {
   std::vector<Family> found;

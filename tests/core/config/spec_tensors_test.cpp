@@ -137,6 +137,7 @@ class Walk {
   void part(const AttentionPart& attention) {
     matrices(attention.qkv);
     matrix(attention.output);
+    for (const LowRankPart& adapter : attention.adapters) low_rank(adapter);
     vector(attention.q_norm);
     vector(attention.k_norm);
     if (attention.gate) matrix(attention.gate->projection);
@@ -268,7 +269,7 @@ TEST(SpecTensors, AreThoseOfTheFileInFamiliesWithRecurrentLayers) {
     for (const LayerSpec& layer : config.spec.layers) walk.layer(layer);
     EXPECT_EQ(walk.unnamed(), std::set<std::string>());
   }
-  EXPECT_EQ(num_families, 23);
+  EXPECT_EQ(num_families, 24);
 }
 
 }  // namespace

@@ -370,6 +370,15 @@ ShortConvPart short_conv() {
   return part;
 }
 
+AttentionPart adapted_attention() {
+  AttentionPart part = attention();
+  for (const char* key : {"adapters.q.", "adapters.k.", "adapters.v."}) {
+    part.adapters.push_back(
+        {matrix(std::string(key) + "0", kHidden, 16), matrix(std::string(key) + "1", 16, kHeads * kHeadDim)});
+  }
+  return part;
+}
+
 // Returns a model in which a block of attention and an MLP precedes Mamba-2.
 ModelSpec model_with_shared_block() {
   SharedBlockPart part;
@@ -428,6 +437,7 @@ std::vector<PartCase> part_cases() {
       {"short_conv", model_of(short_conv(), mlp("")), "convolutions over tokens"},
       {"attention_and_mamba", model_of(AttentionAndMambaPart{attention(), mamba2()}, mlp("")),
        "state space layers (Mamba-2)"},
+      {"adapted_attention", model_of(adapted_attention(), mlp("")), ""},
       {"shared_block", model_with_shared_block(), "state space layers (Mamba-2)"},
       {"mixer_alone", model_of_one_part(attention(), EmptyPart()), ""},
       {"feed_forward_alone", model_of_one_part(EmptyPart(), mlp("")), ""},
