@@ -31,6 +31,7 @@ const ArchitectureSpec* const kRows[] = {
     &kGemma4,
     &kVaultGemma,
     &kGemmoe,
+    &kRecurrentGemma,
     &kPhi,
     &kPhi3,
     &kPhiMoe,
@@ -123,11 +124,14 @@ const ArchitectureSpec* const kRows[] = {
     &kQwen35Moe,
     &kKimiLinear,
     &kBailingHybrid,
+    &kGlm5Next,
+    &kStep,
     &kOlmoHybrid,
     &kMamba,
     &kFalconMamba,
     &kMamba2,
     &kBamba,
+    &kZamba2,
     &kFalconH1,
     &kGraniteMoeHybrid,
     &kNemotronH,
@@ -143,16 +147,13 @@ struct KnownFamily {
   std::string_view name;
   std::string_view mechanism;
 };
-constexpr std::array<KnownFamily, 11> kUnsupported = {{
+constexpr std::array<KnownFamily, 8> kUnsupported = {{
     {"BailingMoeV2_5ForCausalLM", "a recurrent state by the lightning attention of Ling 2.5"},
-    {"Glm5NextForConditionalGeneration", "mixed residual streams and an index of pooled keys"},
     {"InklingForCausalLM", "attention scores by distance and convolutions after each block"},
     {"MiniMaxText01ForCausalLM", "the first names of MiniMax-Text-01, which MiniMaxForCausalLM replaced"},
     {"Qwen4ExpForConditionalGeneration", "mixed residual streams and n-gram embeddings"},
-    {"RecurrentGemmaForCausalLM", "a recurrent state by the RG-LRU"},
     {"RwkvForCausalLM", "a recurrent state by the time mixing of RWKV"},
     {"ZambaForCausalLM", "attention over the embedding, shared by layers"},
-    {"Zamba2ForCausalLM", "attention over the embedding, shared by layers"},
     {"ZayaForCausalLM", "convolutions within attention and a router with a state"},
     {"xLSTMForCausalLM", "a recurrent state by the mLSTM"},
 }};
@@ -174,6 +175,7 @@ const Alias kAliases[] = {
     {"", "RefinedWeb", &kFalcon},
     {"MPTForCausalLM", "", &kMpt},
     {"MiMoForCausalLM", "mimo", &kQwen2},
+    {"Step3p5ForCausalLM", "step3p7", &kStep},
     {"Qwen3_5ForConditionalGeneration", "qwen3_5", &kQwen35},
     {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", &kQwen35Moe},
 };

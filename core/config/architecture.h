@@ -86,12 +86,14 @@ struct ArchitectureSpec {
   double default_norm_epsilon = 1e-6;
   double default_rope_theta = 10000.0;
   double default_partial_rotary = 1.0;
+  bool lists_ropes = false;  // `refine` sets the RoPE of all layers, unless config.json has one for each type
   int32_t default_max_positions = 2048;
   int32_t default_sliding_window = 0;  // 0: none
   // The id that the family's class uses for special tokens that are not set; outside the vocabulary it means
   // none.
   int32_t default_special_token = -1;
   int32_t default_head_dim = 0;  // 0: hidden_size / num_attention_heads
+  bool has_head_dim = true;      // false: the field head_dim does not count
   // Adjusts the model after it was read by the row's defaults; nullptr if nothing is to be done.
   void (*refine)(ModelReader& reader) = nullptr;
 };

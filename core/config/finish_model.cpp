@@ -17,7 +17,7 @@ int32_t kv_index(ModelSpec& model, const KvSpec& kv) {
 void finish_attention(const ConfigFields& fields, ModelSpec& model, AttentionPart& part) {
   KvSpec kv = {part.heads.num_kv_heads, part.heads.head_dim, value_dim(part.heads), 0, part.sliding_window};
   if (part.chunk > 0) kv.window = part.chunk;
-  if (part.indexer) kv.index_dim = part.indexer->head_dim;
+  if (part.indexer) kv.index_dim = index_columns(*part.indexer);
   part.kv_idx = kv_index(model, kv);
   if (part.heads.num_heads % part.heads.num_kv_heads != 0) {
     throw Error(ErrorCode::format, "{}.num_key_value_heads: {} does not divide {} heads", fields.where(),

@@ -19,11 +19,13 @@ constexpr std::array<LayerTypeName, 4> kAttentionTypes = {{
     {"chunked_attention", LayerType::chunked},
 }};
 // Words of families with recurrent layers, of transformers and of the files from before it.
-constexpr std::array<LayerTypeName, 8> kHybridTypes = {{
+constexpr std::array<LayerTypeName, 10> kHybridTypes = {{
     {"full_attention", LayerType::full},
+    {"indexed_attention", LayerType::full},
     {"linear_attention", LayerType::recurrent},
     {"sliding_attention", LayerType::sliding},
     {"attention", LayerType::full},
+    {"hybrid", LayerType::full},
     {"mamba", LayerType::recurrent},
     {"conv", LayerType::recurrent},
     {"mlp", LayerType::mlp},
@@ -79,9 +81,14 @@ LayerType type_of_letter(const JsonView& pattern, char letter) {
 
 }  // namespace
 
-JsonView layer_list(const JsonView& list, size_t num_layers) {
-  if (list.is_array() && list.elements().size() == num_layers) return list;
-  throw Error(ErrorCode::format, "{} must be a list of {} entries", list.where(), num_layers);
+std::vector<JsonView> layer_entries(const JsonView& list, const ConfigFields& fields, size_t num_layers) {
+  const auto more = static_cast<size_t>(fields.int_or({{"num_nextn_predict_layers"}, 0, 64}, 0));
+  const size_t count = list.is_array() ? list.elements().size() : 0;
+  if (count != num_layers && (count == 0 || count != num_layers + more))
+    throw Error(ErrorCode::format, "{} must be a list of {} entries", list.where(), num_layers);
+  std::vector<JsonView> entries = list.items();
+  entries.erase(entries.begin() + static_cast<ptrdiff_t>(num_layers), entries.end());
+  return entries;
 }
 
 size_t num_listed_layers(const ConfigFields& fields, const ArchitectureSpec& row) {
@@ -95,7 +102,8 @@ std::optional<std::vector<LayerType>> listed_layer_types(const ConfigFields& fie
                                                          const ArchitectureSpec& row, size_t num_layers) {
   std::vector<LayerType> types;
   if (const auto list = find_list(fields, row)) {
-    for (const JsonView& word : layer_list(*list, num_layers).items()) types.push_back(type_named(word, row));
+    for (const JsonView& word : layer_entries(*list, fields, num_layers))
+      types.push_back(type_named(word, row));
     return types;
   }
   const auto pattern = row.has_one_part_layers ? fields.find(kPattern) : std::nullopt;

@@ -31,7 +31,8 @@ size_t num_listed_layers(const ConfigFields& fields, const ArchitectureSpec& row
 std::optional<std::vector<LayerType>> listed_layer_types(const ConfigFields& fields,
                                                          const ArchitectureSpec& row, size_t num_layers);
 
-// Returns the value if it is a list with an entry for each layer; throws ErrorCode::format otherwise.
-JsonView layer_list(const JsonView& list, size_t num_layers);
+// Returns the entries of a list, one for each layer. Entries of layers that predict later tokens
+// (num_nextn_predict_layers) may follow and are left out. Throws ErrorCode::format for another length.
+std::vector<JsonView> layer_entries(const JsonView& list, const ConfigFields& fields, size_t num_layers);
 
 }  // namespace quire

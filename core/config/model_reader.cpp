@@ -18,15 +18,18 @@ constexpr IntField kHiddenSize = {{"hidden_size", "d_model", "n_embd", "n_embed"
 constexpr IntField kIntermediateSize = {
     {"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim"}, 1, 1 << 20};
 constexpr IntField kNumHeads = {{"num_attention_heads", "n_heads", "n_head", "num_heads"}, 1, 1024};
-constexpr IntField kNumKvHeads = {
-    {"num_key_value_heads", "kv_n_heads", "multi_query_group_num", "num_kv_heads", "n_head_kv"}, 1, 1024};
+constexpr IntField kNumKvHeads = {{"num_key_value_heads", "kv_n_heads", "multi_query_group_num",
+                                   "num_kv_heads", "n_head_kv", "num_attention_groups"},
+                                  1,
+                                  1024};
 constexpr IntField kHeadDim = {{"head_dim", "kv_channels"}, 1, 1024};
 constexpr IntField kVocabSize = {{"vocab_size", "padded_vocab_size"}, 1, 1 << 22};
 constexpr IntField kMaxPositionsField = {{"max_position_embeddings", "max_sequence_length",
                                           "model_max_length", "max_seq_len", "n_positions", "seq_length"},
                                          1,
                                          kMaxPositions};
-constexpr IntField kSlidingWindow = {{"sliding_window", "sliding_window_size"}, 1, kMaxPositions};
+constexpr IntField kSlidingWindow = {
+    {"sliding_window", "sliding_window_size", "attention_window_size"}, 1, kMaxPositions};
 constexpr IntField kWindowPattern = {
     {"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"}, 1, 1024};
 constexpr IntField kMaxWindowLayers = {{"max_window_layers"}, 0, 1024};
@@ -70,7 +73,7 @@ kernels::HeadShape read_heads(const ConfigFields& fields, const ArchitectureSpec
     throw Error(ErrorCode::format, "{}.num_key_value_heads: {} does not divide {} heads", fields.where(),
                 heads.num_kv_heads, heads.num_heads);
   }
-  if (fields.find(kHeadDim.names) || row.default_head_dim != 0) {
+  if (row.has_head_dim && (fields.find(kHeadDim.names) || row.default_head_dim != 0)) {
     heads.head_dim = fields.int_or(kHeadDim, row.default_head_dim);
   } else if (hidden_size % heads.num_heads == 0) {
     heads.head_dim = hidden_size / heads.num_heads;
@@ -157,6 +160,7 @@ void ModelReader::read_layer_types() {
 void ModelReader::read_ropes() {
   const RopeDefaults defaults = {row_.default_rope_theta, row_.default_partial_rotary, max_positions_, 0};
   const bool by_type = has_rope_by_layer_type(fields_);
+  if (row_.lists_ropes && !by_type) return;
   for (size_t i = 0; i < model_.layers.size(); ++i) {
     if (model_.layers[i].find_attention() == nullptr) continue;
     RopeSpec rope;
@@ -293,29 +297,28 @@ float ModelReader::number_or(std::string_view name, double fallback, double min,
   return static_cast<float>(fields_.number_or({name}, fallback, min, max));
 }
 
-std::vector<int64_t> ModelReader::layer_numbers(std::string_view name, int64_t min, int64_t max) const {
+std::vector<JsonView> ModelReader::layer_list(std::string_view name) const {
   const auto list = fields_.find(name);
-  if (!list) return {};
+  return list ? layer_entries(*list, fields_, layer_types_.size()) : std::vector<JsonView>();
+}
+
+std::vector<int64_t> ModelReader::layer_numbers(std::string_view name, int64_t min, int64_t max) const {
   std::vector<int64_t> out;
-  const JsonView checked = layer_list(*list, layer_types_.size());
-  for (const JsonView& entry : checked.items()) out.push_back(entry.as_int(min, max));
+  for (const JsonView& entry : layer_list(name)) out.push_back(entry.as_int(min, max));
   return out;
 }
 
 std::vector<double> ModelReader::layer_reals(std::string_view name, double min, double max) const {
-  const auto list = fields_.find(name);
-  if (!list) return {};
   std::vector<double> out;
-  const JsonView checked = layer_list(*list, layer_types_.size());
-  for (const JsonView& entry : checked.items()) out.push_back(entry.as_number(min, max));
+  for (const JsonView& entry : layer_list(name)) out.push_back(entry.as_number(min, max));
   return out;
 }
 
 std::optional<bool> ModelReader::layer_is(std::string_view name, int32_t layer, std::string_view yes,
                                           std::string_view no) const {
-  const auto list = fields_.find(name);
-  if (!list) return std::nullopt;
-  const JsonView entry = layer_list(*list, layer_types_.size()).items()[static_cast<size_t>(layer)];
+  const std::vector<JsonView> entries = layer_list(name);
+  if (entries.empty()) return std::nullopt;
+  const JsonView& entry = entries[static_cast<size_t>(layer)];
   const std::string word = entry.as_string();
   if (word == yes || word == no) return word == yes;
   throw Error(ErrorCode::unsupported, "{}: \"{}\" is not supported; supported are {} and {}", entry.where(),

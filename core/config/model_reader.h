@@ -50,7 +50,8 @@ class ModelReader {
   int32_t int_or(std::string_view name, int64_t fallback, int64_t min, int64_t max) const;
   float number_or(std::string_view name, double fallback, double min, double max) const;
   bool flag(std::string_view name, bool fallback = false) const { return fields_.bool_or(name, fallback); }
-  // Return a list with one number per layer; empty if the field is absent.
+  // Return a list with one entry or number per layer; empty if the field is absent.
+  std::vector<JsonView> layer_list(std::string_view name) const;
   std::vector<int64_t> layer_numbers(std::string_view name, int64_t min = 0, int64_t max = 1 << 20) const;
   std::vector<double> layer_reals(std::string_view name, double min, double max) const;
   // Returns whether the list entry of a layer is `yes` or `no`; nothing if the field is absent.

@@ -117,6 +117,8 @@ struct IndexerPart : kernels::IndexerSpec {
   MatrixPart key;
   NormPart key_norm;
   MatrixPart weights;
+  MatrixPart gate;       // for pools: the gates of the keys
+  VectorPart pool_bias;  // for pools
 };
 
 // Mixture of attention heads (JetMoE): experts have their own queries and outputs, but share keys and values.
@@ -148,6 +150,7 @@ struct AttentionPart : kernels::AttentionSpec {
   int32_t kv_idx = 0;      // index into ModelSpec::kvs
   int32_t kv_source = -1;  // the layer whose keys and values it uses (KV sharing); -1: its own
   MatrixParts qkv;
+  std::vector<LowRankPart> adapters;  // added to the products of `qkv`, one for each matrix; empty: none
   MatrixPart output;
   VectorPart q_norm;
   VectorPart k_norm;
@@ -220,6 +223,22 @@ struct Mamba1Part : kernels::Mamba1Spec {
   ShardColumns outputs;  // columns that `out` writes
 };
 
+// RG-LRU (RecurrentGemma): out(h * gelu(y)), h by SelectiveScanSpec. The outputs of `in`, side by side: x,
+// which is convolved, then y. Both gates read the convolved x by matrices with a block for each head.
+struct RgLruPart {
+  int32_t channels = 0;
+  int32_t num_blocks = 0;  // divides channels
+  MatrixParts in;
+  ConvPart conv;
+  MatrixPart step_gate;   // a slab for each block
+  MatrixPart input_gate;  // likewise
+  VectorPart step_bias;   // [channels]
+  VectorPart input_bias;  // [channels]
+  VectorPart decay;       // [channels]: a = exp(-8 softplus(decay) step)
+  MatrixPart out;
+  ShardColumns outputs;  // columns that `out` writes
+};
+
 // Lightning attention: out(sigmoid(gate) * norm(o)), o by LightningSpec. The outputs of `in`, side by side:
 // q, k, v, each of all heads, then the gate.
 struct LightningPart : kernels::LightningSpec {
@@ -245,6 +264,21 @@ struct AttentionAndMambaPart {
   Mamba2Part mamba;
 };
 
+// Mamba-2 after a block of attention and an MLP (Zamba2). The block has no residual sums:
+//   t = linear(mlp(feed_forward_norm(attention(norm([stream | embedding])))))
+//   stream += mamba(layer's norm(stream + t))
+// `adapter` is added to the products of gate and up, which are one matrix. Layers that use the same block
+// name the same tensors, and each prepares its own copy of them.
+struct SharedBlockPart {
+  NormPart norm;
+  AttentionPart attention;
+  NormPart feed_forward_norm;
+  MlpPart mlp;
+  LowRankPart adapter;
+  MatrixPart linear;
+  Mamba2Part mamba;
+};
+
 // Place of a mixer or a feed-forward part in a layer that has only the other one. The norms of the block are
 // without effect.
 struct EmptyPart {};
@@ -262,7 +296,7 @@ struct MlpAndExpertsPart {
 // To add a kind of mixer or feed-forward part, add an alternative here, and one with the same index in
 // core/layers/transformer_layer.h.
 using MixerSpec = std::variant<AttentionPart, EmptyPart, DeltaPart, Mamba2Part, Mamba1Part, LightningPart,
-                               ShortConvPart, AttentionAndMambaPart>;
+                               ShortConvPart, AttentionAndMambaPart, RgLruPart, SharedBlockPart>;
 using FeedForwardSpec = std::variant<MlpPart, ExpertsPart, MlpAndExpertsPart, EmptyPart>;
 
 // Returns the name of a mixer for messages, such as "Mamba-2".
@@ -287,6 +321,21 @@ struct StreamsPart {
   VectorPart output_scale;
 };
 
+// Hyper-connections (mHC): how a block reads several residual streams and adds to all of them. `products`
+// reads the streams of a token as one row, divided by its root mean square.
+struct ConnectionPart : kernels::ConnectionSpec {
+  MatrixPart products;
+  NormPart norm;  // without weights
+  VectorPart scale;
+  VectorPart base;
+};
+
+// Connections of the two blocks of a layer.
+struct ConnectionsPart {
+  ConnectionPart mixer;
+  ConnectionPart feed_forward;
+};
+
 // Per-layer embedding of Gemma 3n and 4: added at the end of the layer.
 struct LayerInputPart {
   MatrixPart gate;
@@ -306,7 +355,7 @@ struct LayerSpec {
   bool shares_norm = false;  // attention and MLP share the first norm
   std::optional<LayerInputPart> layer_input;
   std::optional<LaurelPart> laurel;
-  std::optional<StreamsPart> streams;
+  std::variant<std::monostate, StreamsPart, ConnectionsPart> streams;  // of models with several of them
   VectorPart output_scale;  // a scalar that multiplies the residual stream at the end of the layer
 
   const AttentionPart& attention() const { return std::get<AttentionPart>(mixer); }
@@ -383,7 +432,9 @@ struct HeadPart {
 struct ModelSpec {
   int32_t hidden_size = 0;
   int32_t vocab_size = 0;
-  int32_t num_streams = 1;
+  int32_t num_streams = 1;        // residual streams
+  bool connects_streams = false;  // by hyper-connections: they begin as copies, and their mean is the result
+  bool keeps_embedding = false;   // for SharedBlockPart
   EmbeddingPart embedding;
   std::vector<RopeSpec> ropes;
   std::vector<KvSpec> kvs;

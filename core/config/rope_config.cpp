@@ -214,7 +214,9 @@ float smooth_llama3(const RopeConfig& rope, float frequency) {
 RopeConfig read_rope_config(const ConfigFields& fields, const RopeDefaults& defaults,
                             std::string_view layer_type) {
   RopeConfig base;
-  base.theta = fields.number_or({"rope_theta", "rotary_emb_base"}, defaults.theta, kMinTheta, kMaxTheta);
+  base.theta = defaults.of_list ? defaults.theta
+                                : fields.number_or({"rope_theta", "rotary_emb_base"}, defaults.theta,
+                                                   kMinTheta, kMaxTheta);
   base.partial_factor =
       fields.number_or({"partial_rotary_factor", "rotary_pct"}, defaults.partial_factor, 1e-3, 1.0);
   const auto parameters = fields.find("rope_parameters");

@@ -60,6 +60,7 @@ struct RopeDefaults {
   double partial_factor = 1.0;
   int32_t max_positions = 0;
   int32_t original_max_positions = 0;
+  bool of_list = false;  // rope_theta is a list, from which the caller has taken `theta`
 };
 
 // Reads `rope_parameters`, or `rope_theta` with `rope_scaling`, whose kind is `rope_type` or `type`. If both

@@ -19,6 +19,12 @@ int32_t window_of(const AttentionPart& part) {
   return std::min(part.sliding_window, part.chunk);
 }
 
+MatrixParts adapter_outputs(const AttentionPart& part) {
+  MatrixParts out;
+  for (const LowRankPart& adapter : part.adapters) out.push_back(adapter.up);
+  return out;
+}
+
 // Returns the number of result columns of all shards.
 int32_t all_results(const AttentionPart& part) {
   const int32_t own = result_columns(part);
@@ -62,7 +68,10 @@ void cut_heads(AttentionPart& part, const ShardCut& shard) {
   if (part.latent) {
     cut(*part.latent, whole, queries);
   } else {
-    part.qkv = selected_outputs(part.qkv, qkv_columns_of(whole, queries, keys));
+    const std::vector<int32_t> columns = qkv_columns_of(whole, queries, keys);
+    const MatrixParts own = selected_outputs(adapter_outputs(part), columns);
+    for (size_t i = 0; i < own.size(); ++i) part.adapters[i].up = own[i];
+    part.qkv = selected_outputs(part.qkv, columns);
   }
   cut_vectors(part, queries, keys);
   cut_slopes(part, queries);
@@ -86,7 +95,12 @@ void build(const AttentionPart& part, LayerBuilder& builder, AttentionLayer& lay
                  builder.vector(part.k_norm_bias)};
   layer.sinks = builder.vector(part.sinks);
   if (!part.slopes.empty()) layer.slopes = builder.floats(part.slopes, "slopes of ALiBi");
-  if (!part.qkv.empty()) builder.request(layer.qkv, part.qkv);
+  if (!part.qkv.empty()) builder.request(layer.qkv.matrix, part.qkv);
+  layer.qkv.adapters.resize(part.adapters.size());
+  for (size_t i = 0; i < part.adapters.size(); ++i) {
+    build(part.adapters[i], builder, layer.qkv.adapters[i].path);
+    layer.qkv.adapters[i].columns = part.adapters[i].up.outputs();
+  }
   if (!part.output.key.empty()) builder.request(layer.output, {part.output});
   if (part.latent) build(*part.latent, builder, layer.latent.emplace());
   if (part.indexer) build(*part.indexer, builder, layer.indexer.emplace());
@@ -118,6 +132,11 @@ void needs(const AttentionPart& part, Needs& all) {
   if (part.results.is_split()) all.scratch(Scratch::slice, result_columns(part));
   all.slice(part.outputs);
   if (part.selects_keys) all.shape().columns.selects_keys = true;
+  if (!part.adapters.empty()) all.scratch(Scratch::query, qkv_columns(part));
+  for (const LowRankPart& adapter : part.adapters) {
+    needs(adapter, all);
+    all.scratch(Scratch::expanded, adapter.up.outputs());
+  }
   if (part.latent) needs(*part.latent, all);
   if (part.indexer) needs(*part.indexer, all);
   if (part.differential) needs(*part.differential, results, all);
@@ -126,8 +145,9 @@ void needs(const AttentionPart& part, Needs& all) {
 }
 
 void each_weight(const AttentionLayer& layer, WeightVisitor& visitor) {
-  visitor.matrix(layer.qkv, 1.0);
+  visitor.matrix(layer.qkv.matrix, 1.0);
   visitor.matrix(layer.output, 1.0);
+  for (const QkvAdapter& adapter : layer.qkv.adapters) each_weight(adapter.path, visitor);
   if (layer.sub_norm) each_weight(*layer.sub_norm, visitor);
   for (const DeviceBuffer* vector : {&layer.norms.q, &layer.norms.k, &layer.norms.q_bias, &layer.norms.k_bias,
                                      &layer.sinks, &layer.slopes})
@@ -203,13 +223,16 @@ void AttentionLayer::forward(const ForwardPass& pass, const LayerCache& cache, c
   if (sub_norm) all.sub_norm = &within;
   const auto* const gate = std::get_if<OutputGateLayer>(&change);
   const auto* const differential = std::get_if<DifferentialLayer>(&change);
-  if (latent || gate != nullptr) all.input = block.input_rows(pass);
+  if (latent || gate != nullptr || !qkv.adapters.empty()) all.input = block.input_rows(pass);
   if (gate != nullptr) gate->project(pass, all.input);
   if (latent) {
     latent->forward(pass, *this, all.input);
-    if (indexer) indexer->forward(pass, cache, pass.ropes[static_cast<size_t>(rope_idx)], all.input);
+    const RopeTables tables = rope_idx >= 0 ? pass.ropes[static_cast<size_t>(rope_idx)] : RopeTables();
+    if (indexer) indexer->forward(pass, cache, tables, all.input);
+  } else if (!qkv.adapters.empty()) {
+    adapt_qkv(pass, all.input);
   } else {
-    all.qkv = qkv.get();
+    all.qkv = qkv.matrix.get();
   }
   if (gate == nullptr && differential == nullptr) all.output = output.get();
   run(pass, all);
@@ -220,6 +243,31 @@ void AttentionLayer::forward(const ForwardPass& pass, const LayerCache& cache, c
   } else if (differential != nullptr) {
     add_results(pass, differential->forward(pass, num_results), block);
   }
+}
+
+void AttentionLayer::adapt_qkv(const ForwardPass& pass, const void* input) const {
+  const kernels::Workspace& space = pass.workspace;
+  const int32_t width = qkv_columns(*this);
+  float* const rows = space.at(Scratch::query);
+  multiply_rows(pass, qkv.matrix, input, rows, pass.num_tokens());
+  kernels::RowOpParams sum;
+  sum.op = kernels::RowOp::add;
+  sum.target = rows;
+  sum.target_stride = width;
+  sum.a = space.at(Scratch::expanded);
+  for (const QkvAdapter& adapter : qkv.adapters) {
+    adapter.path.forward(pass, input, space.at(Scratch::expanded));
+    sum.columns = adapter.columns;
+    run_row_op(pass, sum);
+    sum.target = static_cast<float*>(sum.target) + adapter.columns;
+  }
+  kernels::RowOpParams round;
+  round.op = kernels::RowOp::copy;
+  round.target = space.qkv;
+  round.target_is_activation = true;
+  round.a = rows;
+  round.columns = width;
+  run_row_op(pass, round);
 }
 
 void AttentionLayer::add_results(const ForwardPass& pass, const void* results, const Block& block) const {
@@ -234,7 +282,7 @@ void AttentionLayer::add_results(const ForwardPass& pass, const void* results, c
 // Computes the queries with the experts, then attention, then the outputs with the experts.
 void AttentionLayer::run_head_experts(const ForwardPass& pass, const LayerCache& cache,
                                       const Block& block) const {
-  head_experts->make_qkv(pass, *this, qkv, block.input_rows(pass));
+  head_experts->make_qkv(pass, *this, qkv.matrix, block.input_rows(pass));
   run(pass, params(pass, cache));
   head_experts->add_results(pass, block.hidden());
 }

@@ -4,11 +4,13 @@
 
 #include <optional>
 #include <variant>
+#include <vector>
 
 #include "core/layers/differential.h"
 #include "core/layers/head_experts.h"
 #include "core/layers/indexer.h"
 #include "core/layers/latent.h"
+#include "core/layers/low_rank.h"
 #include "core/layers/output_gate.h"
 #include "core/layers/shard_cut.h"
 
@@ -28,11 +30,22 @@ struct HeadNorms {
   DeviceBuffer q_bias, k_bias;
 };
 
+// Product of low rank that is added to some columns of q, k and v.
+struct QkvAdapter {
+  LowRankLayer path;
+  int32_t columns = 0;
+};
+
+struct QkvLayer {
+  PreparedWeight matrix;             // parts q, k, v
+  std::vector<QkvAdapter> adapters;  // of consecutive columns; empty: none
+};
+
 // hidden += o(attention(rope(qkv(norm(hidden))))), with the variants that its spec and its optional parts
 // select.
 struct AttentionLayer : kernels::AttentionSpec {
   std::optional<NormLayer> sub_norm;
-  PreparedWeight qkv;  // parts q, k, v
+  QkvLayer qkv;
   PreparedWeight output;
   HeadNorms norms;
   DeviceBuffer sinks;
@@ -50,6 +63,8 @@ struct AttentionLayer : kernels::AttentionSpec {
  private:
   kernels::AttentionBlockParams params(const ForwardPass& pass, const LayerCache& cache) const;
   void run(const ForwardPass& pass, const kernels::AttentionBlockParams& params) const;
+  // Writes the products of `qkv` and of the adapters to workspace.qkv.
+  void adapt_qkv(const ForwardPass& pass, const void* input) const;
   // Multiplies changed results of attention by the output matrix.
   void add_results(const ForwardPass& pass, const void* results, const Block& block) const;
   void run_head_experts(const ForwardPass& pass, const LayerCache& cache, const Block& block) const;

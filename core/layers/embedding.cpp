@@ -67,6 +67,8 @@ void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& bu
   if (!part.positions_key.empty())
     layer.positions = builder.table(part.positions_key, part.num_positions, layer.hidden);
   if (part.layer_inputs) build_inputs(*part.layer_inputs, builder, layer.layer_inputs.emplace());
+  if (builder.model().keeps_embedding) layer.num_copies = 1;
+  if (builder.model().connects_streams) layer.num_copies = builder.model().num_streams;
   layer.stream_projections.resize(part.stream_projections.size());
   for (size_t s = 0; s < part.stream_projections.size(); ++s)
     builder.request(layer.stream_projections[s], {part.stream_projections[s]});
@@ -135,6 +137,9 @@ void EmbeddingLayer::forward(const ForwardPass& pass) const {
   }
   if (norm) norm_rows_f32(pass, *norm, space.hidden, space.hidden, pass.num_tokens());
   if (layer_inputs) layer_inputs->forward(pass, hidden);
+  for (int32_t s = 0; s < num_copies; ++s)
+    copy_rows(pass, space.at(Scratch::streams) + s * hidden, num_copies * hidden, space.hidden, hidden,
+              hidden);
   for (size_t s = 0; s < stream_projections.size(); ++s) {
     float* stream = stream_at(pass, Scratch::streams, gsl::narrow<int32_t>(s), hidden);
     multiply_rows(pass, stream_projections[s], rounded_rows(pass, space.hidden, hidden), stream,

@@ -34,6 +34,7 @@ struct EmbeddingLayer {
   int32_t position_offset = 0;  // row of position 0
   std::optional<LayerInputsLayer> layer_inputs;
   std::vector<PreparedWeight> stream_projections;  // of the residual streams after the first
+  int32_t num_copies = 0;                          // in Scratch::streams: residual streams, or one to keep
 
   void forward(const ForwardPass& pass) const;
 

@@ -39,6 +39,7 @@ void build_around(const HeadPart& part, const WeightSource& projection, const st
   if (part.narrowing) builder.request(layer.narrowing, {*part.narrowing});
   layer.input_columns = part.projection.num_in;
   builder.request(layer.projection, projection, key);
+  if (builder.model().connects_streams) layer.num_copies = builder.model().num_streams;
   layer.stream_projections.resize(part.stream_projections.size());
   for (size_t s = 0; s < layer.stream_projections.size(); ++s)
     builder.request(layer.stream_projections[s], {part.stream_projections[s]});
@@ -95,6 +96,7 @@ uint64_t mechanisms(const HeadPart& part) {
 
 void HeadLayer::forward(const ForwardPass& pass) const {
   if (!stream_projections.empty()) join_streams(pass);
+  if (num_copies > 0) average_streams(pass);
   kernels::HeadParams params;
   params.norm = norm.params();
   params.head = projection.get();
@@ -119,6 +121,21 @@ float* HeadLayer::narrow(const ForwardPass& pass) const {
   norm_rows(pass, norm, space.hidden, space.normed, pass.num_tokens());
   multiply_rows(pass, narrowing, space.normed, narrowed, pass.num_tokens());
   return narrowed;
+}
+
+void HeadLayer::average_streams(const ForwardPass& pass) const {
+  const int32_t hidden = norm.columns;
+  const float* const streams = pass.workspace.at(kernels::Scratch::streams);
+  kernels::RowOpParams params;
+  params.target = pass.workspace.hidden;
+  params.columns = hidden;
+  params.a_stride = num_copies * hidden;
+  params.factor = 1.0f / static_cast<float>(num_copies);
+  for (int32_t s = 0; s < num_copies; ++s) {
+    params.op = s == 0 ? kernels::RowOp::copy : kernels::RowOp::add;
+    params.a = streams + s * hidden;
+    run_row_op(pass, params);
+  }
 }
 
 void HeadLayer::join_streams(const ForwardPass& pass) const {

@@ -19,6 +19,7 @@ struct HeadLayer {
   float logit_scale = 1.0f;
   float softcap = 0.0f;
   std::vector<PreparedWeight> stream_projections;  // of the residual streams after the first
+  int32_t num_copies = 0;                          // residual streams of hyper-connections
   ShardColumns vocabulary;
   bool is_absent = false;  // the files have none; the embedding takes its place, and its logits mean nothing
 
@@ -32,6 +33,8 @@ struct HeadLayer {
   // Projects the other streams, scales each to the magnitude of the first, and replaces the residual stream
   // by the mean of all streams.
   void join_streams(const ForwardPass& pass) const;
+  // Replaces the residual stream by the mean of all streams of hyper-connections.
+  void average_streams(const ForwardPass& pass) const;
 };
 
 // True if the head uses the embedding table as its matrix, or if the files have no head.

@@ -11,11 +11,17 @@ struct IndexerLayer : kernels::IndexerSpec {
   PreparedWeight key;
   NormLayer key_norm;
   PreparedWeight weights;
+  PreparedWeight gate;     // of keys, for pools; else empty
+  DeviceBuffer pool_bias;  // likewise
 
   // Writes one bit per token and key to Scratch::selected; a set bit means that the token attends to the key.
   // Reads Scratch::low_rank_normed.
   void forward(const ForwardPass& pass, const LayerCache& cache, const RopeTables& tables,
                const void* input) const;
+
+ private:
+  // Writes the keys, and for pools their gates, to Scratch::index_key.
+  void make_keys(const ForwardPass& pass, const void* input) const;
 };
 
 // Returns the number of 32-bit words that the selection of one token takes.

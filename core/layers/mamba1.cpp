@@ -18,14 +18,6 @@ kernels::SelectiveScanSpec spec_of(const Mamba1Part& part) {
   return spec;
 }
 
-kernels::ConvolutionSpec conv_of(int32_t channels, int32_t taps, bool silu) {
-  kernels::ConvolutionSpec spec;
-  spec.channels = channels;
-  spec.taps = taps;
-  spec.silu = silu;
-  return spec;
-}
-
 // Writes `columns` of strided rows to `target`, normalised if there is a norm.
 void take_columns(const ForwardPass& pass, const std::optional<NormLayer>& norm, const float* rows,
                   int32_t stride, int32_t columns, float* target) {
@@ -36,21 +28,6 @@ void take_columns(const ForwardPass& pass, const std::optional<NormLayer>& norm,
   params.rows = pass.num_tokens();
   params.output_f32 = target;
   pass.context.check(pass.context.table().norm(pass.context.handle(), &params), "a norm");
-}
-
-// Returns the results of the convolution in f32, as all rows of the scan are. If activations have another
-// type, they replace the inputs of the convolution, the first columns of `rows`.
-kernels::StateRows convolved_rows(const ForwardPass& pass, float* rows, int32_t channels) {
-  if (pass.context.table().activation_dtype == kernels::DType::f32) return {pass.workspace.qkv, channels};
-  kernels::RowOpParams params;
-  params.op = kernels::RowOp::copy;
-  params.target = rows;
-  params.target_stride = 2 * channels;
-  params.a = pass.workspace.qkv;
-  params.a_is_activation = true;
-  params.columns = channels;
-  run_row_op(pass, params);
-  return {rows, 2 * channels};
 }
 
 void build_norm(const std::optional<NormPart>& part, LayerBuilder& builder, std::optional<NormLayer>& layer) {
@@ -71,7 +48,6 @@ void build(const Mamba1Part& part, LayerBuilder& builder, Mamba1Layer& layer) {
   static_cast<kernels::SelectiveScanSpec&>(layer) = spec_of(part);
   builder.request(layer.in, {part.in});
   build(part.conv, builder, layer.conv);
-  layer.conv_silu = part.conv.silu;
   builder.request(layer.select, {part.select});
   layer.step_rank = part.step_rank;
   build_norm(part.step_norm, builder, layer.step_norm);
@@ -96,7 +72,7 @@ void needs(const Mamba1Part& part, Needs& all) {
   all.scratch(Scratch::index_query, part.state_dim);
   all.scratch(Scratch::index_key, part.state_dim);
   all.scratch(Scratch::expanded, part.channels);
-  all.state(kernels::state_bytes(kernels::state_shape(conv_of(part.channels, part.conv.num_taps, true))));
+  all.state(kernels::state_bytes(kernels::state_shape(convolution_of(part.conv))));
   all.state(kernels::state_bytes(kernels::state_shape(spec_of(part))));
 }
 
@@ -114,16 +90,6 @@ void each_weight(const Mamba1Layer& layer, WeightVisitor& visitor) {
 
 uint64_t mechanisms(const Mamba1Part&) {
   return kernels::kMechanismSelectiveScan | kernels::kMechanismConvolution;
-}
-
-void Mamba1Layer::convolve(const ForwardPass& pass, const LayerCache& cache, float* rows) const {
-  kernels::ConvolveParams params;
-  static_cast<kernels::ConvolutionSpec&>(params) = conv_of(channels, conv.num_taps, conv_silu);
-  set_state(pass, cache, 0, params);
-  params.output = pass.workspace.qkv;
-  params.input = {rows, 2 * channels};
-  params.weights = conv.from(0);
-  pass.context.check(pass.context.table().convolve(pass.context.handle(), &params), "a convolution");
 }
 
 void Mamba1Layer::choose(const ForwardPass& pass, kernels::SelectiveScanParams& params) const {
@@ -145,13 +111,12 @@ void Mamba1Layer::choose(const ForwardPass& pass, kernels::SelectiveScanParams& 
 void Mamba1Layer::forward(const ForwardPass& pass, const LayerCache& cache, const Block& block) const {
   float* const rows = pass.workspace.at(Scratch::query);
   multiply_rows(pass, in, block.input_rows(pass), rows, pass.num_tokens());
-  convolve(pass, cache, rows);
+  const kernels::StateRows convolved = convolve_rows(pass, cache, conv, rows, 2 * channels);
   kernels::SelectiveScanParams params;
   static_cast<kernels::SelectiveScanSpec&>(params) = *this;
-  set_state(pass, cache,
-            kernels::state_bytes(kernels::state_shape(conv_of(channels, conv.num_taps, conv_silu))), params);
+  set_state(pass, cache, conv_state_bytes(conv), params);
   choose(pass, params);
-  params.input = convolved_rows(pass, rows, channels);
+  params.input = convolved;
   params.a_log = a_log.as<float>();
   params.skip = skip.as<float>();
   params.norm_input.gate = {rows + channels, 2 * channels};

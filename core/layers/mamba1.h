@@ -8,9 +8,8 @@
 namespace quire {
 
 struct Mamba1Layer : kernels::SelectiveScanSpec {
-  PreparedWeight in;  // x, z
-  ConvLayer conv;     // of x
-  bool conv_silu = true;
+  PreparedWeight in;      // x, z
+  ConvLayer conv;         // of x
   PreparedWeight select;  // from the convolved x: dt of low rank, B, C
   int32_t step_rank = 0;
   std::optional<NormLayer> step_norm;
@@ -24,9 +23,7 @@ struct Mamba1Layer : kernels::SelectiveScanSpec {
   void forward(const ForwardPass& pass, const LayerCache& cache, const Block& block) const;
 
  private:
-  // Convolves x into workspace.qkv.
-  void convolve(const ForwardPass& pass, const LayerCache& cache, float* rows) const;
-  // Computes dt, B and C from it.
+  // Computes dt, B and C from the convolved x in workspace.qkv.
   void choose(const ForwardPass& pass, kernels::SelectiveScanParams& params) const;
 };
 

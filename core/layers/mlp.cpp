@@ -105,6 +105,24 @@ void MlpLayer::activate(const ForwardPass& pass, const void* input) const {
   product.output = space.gate_up;
   const DeviceContext& context = pass.context;
   context.check(context.table().linear(context.handle(), &product), "feed-forward");
+  activate_products(pass);
+}
+
+void MlpLayer::activate_products(const ForwardPass& pass, const float* products) const {
+  kernels::RowOpParams round;
+  round.op = kernels::RowOp::copy;
+  round.target = pass.workspace.gate_up;
+  round.target_is_activation = true;
+  round.a = products;
+  round.columns = (gated ? 2 : 1) * intermediate;
+  run_row_op(pass, round);
+  activate_products(pass);
+}
+
+void MlpLayer::activate_products(const ForwardPass& pass) const {
+  const kernels::Workspace& space = pass.workspace;
+  const int32_t rows = pass.num_tokens();
+  const DeviceContext& context = pass.context;
   kernels::ActivationParams params;
   static_cast<kernels::MlpSpec&>(params) = *this;
   params.input = space.gate_up;

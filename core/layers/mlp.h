@@ -22,8 +22,12 @@ struct MlpLayer : kernels::MlpSpec {
   void add_to(const ForwardPass& pass, const void* input, float* target) const;
   // Writes the result to `target`.
   void write_to(const ForwardPass& pass, const void* input, float* target) const;
+  // Writes the activation of products by gate and up, [tokens, columns of gate_up], to workspace.activated.
+  void activate_products(const ForwardPass& pass, const float* products) const;
 
  private:
+  // Does the same with products in workspace.gate_up.
+  void activate_products(const ForwardPass& pass) const;
   void activate(const ForwardPass& pass, const void* input) const;
 };
 

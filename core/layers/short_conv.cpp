@@ -4,32 +4,16 @@
 #include "core/layers/rows.h"
 
 namespace quire {
-namespace {
-
-kernels::ConvolutionSpec spec_of(const ConvLayer& conv, bool silu) {
-  kernels::ConvolutionSpec spec;
-  spec.channels = conv.channels;
-  spec.taps = conv.num_taps;
-  spec.silu = silu;
-  return spec;
-}
-
-}  // namespace
-
 void build(const ShortConvPart& part, LayerBuilder& builder, ShortConvLayer& layer) {
   builder.request(layer.in, {part.in});
   build(part.conv, builder, layer.conv);
-  layer.conv_silu = part.conv.silu;
   build(part.out, part.outputs, builder, layer.out);
 }
 
 void needs(const ShortConvPart& part, Needs& all) {
   require_state_sizes("short convolutions", 0, part.conv.num_taps);
   need_rows({part.in}, part.conv.channels, part.out, part.outputs, all);
-  kernels::ConvolutionSpec spec;
-  spec.channels = part.conv.channels;
-  spec.taps = part.conv.num_taps;
-  all.state(kernels::state_bytes(kernels::state_shape(spec)));
+  all.state(kernels::state_bytes(kernels::state_shape(convolution_of(part.conv))));
 }
 
 void each_weight(const ShortConvLayer& layer, WeightVisitor& visitor) {
@@ -47,7 +31,7 @@ void ShortConvLayer::forward(const ForwardPass& pass, const LayerCache& cache, c
   float* const rows = pass.workspace.at(kernels::Scratch::query);
   multiply_rows(pass, in, block.input_rows(pass), rows, pass.num_tokens());
   kernels::ConvolveParams params;
-  static_cast<kernels::ConvolutionSpec&>(params) = spec_of(conv, conv_silu);
+  static_cast<kernels::ConvolutionSpec&>(params) = conv.spec();
   set_state(pass, cache, 0, params);
   params.before = {rows, 3 * columns};
   params.after = {rows + columns, 3 * columns};

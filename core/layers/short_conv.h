@@ -9,7 +9,6 @@ namespace quire {
 struct ShortConvLayer {
   PreparedWeight in;
   ConvLayer conv;
-  bool conv_silu = false;
   ResultLayer out;
 
   void forward(const ForwardPass& pass, const LayerCache& cache, const Block& block) const;

@@ -17,10 +17,52 @@ kernels::ConvolutionTaps ConvLayer::from(int32_t first) const {
   return out;
 }
 
+kernels::ConvolutionSpec convolution_of(const ConvPart& part) {
+  kernels::ConvolutionSpec spec;
+  spec.channels = part.channels;
+  spec.taps = part.num_taps;
+  spec.silu = part.silu;
+  return spec;
+}
+
+kernels::ConvolutionSpec ConvLayer::spec() const {
+  kernels::ConvolutionSpec out;
+  out.channels = channels;
+  out.taps = num_taps;
+  out.silu = silu;
+  return out;
+}
+
+size_t conv_state_bytes(const ConvLayer& conv) {
+  return kernels::state_bytes(kernels::state_shape(conv.spec()));
+}
+
+kernels::StateRows convolve_rows(const ForwardPass& pass, const LayerCache& cache, const ConvLayer& conv,
+                                 float* rows, int32_t stride) {
+  kernels::ConvolveParams params;
+  static_cast<kernels::ConvolutionSpec&>(params) = conv.spec();
+  set_state(pass, cache, 0, params);
+  params.output = pass.workspace.qkv;
+  params.input = {rows, stride};
+  params.weights = conv.from(0);
+  pass.context.check(pass.context.table().convolve(pass.context.handle(), &params), "a convolution");
+  if (pass.activation_dtype() == kernels::DType::f32) return {pass.workspace.qkv, conv.channels};
+  kernels::RowOpParams copy;
+  copy.op = kernels::RowOp::copy;
+  copy.target = rows;
+  copy.target_stride = stride;
+  copy.a = pass.workspace.qkv;
+  copy.a_is_activation = true;
+  copy.columns = conv.channels;
+  run_row_op(pass, copy);
+  return {rows, stride};
+}
+
 // Transposes the taps, which the files have side by side for each channel.
 void build(const ConvPart& part, LayerBuilder& builder, ConvLayer& layer) {
   layer.channels = part.channels;
   layer.num_taps = part.num_taps;
+  layer.silu = part.silu;
   std::vector<float> stored;
   for (const VectorPart& weight : part.weights) {
     const std::vector<float> own = builder.host_vector(weight);
@@ -37,30 +79,6 @@ void build(const ConvPart& part, LayerBuilder& builder, ConvLayer& layer) {
 void each_weight(const ConvLayer& layer, WeightVisitor& visitor) {
   visitor.vector(layer.taps);
   visitor.vector(layer.bias);
-}
-
-void LowRankLayer::forward(const ForwardPass& pass, const void* input, float* target) const {
-  float* const between = pass.workspace.at(Scratch::low_rank);
-  multiply_rows(pass, down, input, between, pass.num_tokens());
-  multiply_rows(pass, up, rounded_rows(pass, between, rank), target, pass.num_tokens());
-}
-
-void build(const LowRankPart& part, LayerBuilder& builder, LowRankLayer& layer) {
-  layer.rank = part.down.outputs();
-  builder.request(layer.down, {part.down});
-  builder.request(layer.up, {part.up});
-}
-
-void needs(const LowRankPart& part, Needs& all) {
-  all.matrix(part.down);
-  all.matrix(part.up);
-  all.scratch(Scratch::low_rank, part.down.outputs());
-  all.scratch(Scratch::rounded, part.down.outputs());
-}
-
-void each_weight(const LowRankLayer& layer, WeightVisitor& visitor) {
-  visitor.matrix(layer.down, 1.0);
-  visitor.matrix(layer.up, 1.0);
 }
 
 void ResultLayer::forward(const ForwardPass& pass, const Block& block) const {

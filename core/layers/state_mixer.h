@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/layers/block.h"
+#include "core/layers/low_rank.h"
 #include "core/layers/needs.h"
 #include "core/layers/shard_cut.h"
 
@@ -19,27 +20,25 @@ struct ConvLayer {
   DeviceBuffer bias;  // [channels], or empty
   int32_t channels = 0;
   int32_t num_taps = 0;
+  bool silu = false;
 
+  kernels::ConvolutionSpec spec() const;
   // Returns the taps of the channels from `first` on.
   kernels::ConvolutionTaps from(int32_t first) const;
 };
 
+kernels::ConvolutionSpec convolution_of(const ConvPart& part);
+// Returns the bytes of a convolution's state for one sequence.
+size_t conv_state_bytes(const ConvLayer& conv);
+
+// Convolves the first columns of f32 rows whose width is `stride`, with the state at the beginning of the
+// slot. The results are in workspace.qkv, in the activation dtype. Returns them in f32: if activations have
+// another type, they replace the inputs.
+kernels::StateRows convolve_rows(const ForwardPass& pass, const LayerCache& cache, const ConvLayer& conv,
+                                 float* rows, int32_t stride);
+
 void build(const ConvPart& part, LayerBuilder& builder, ConvLayer& layer);
 void each_weight(const ConvLayer& layer, WeightVisitor& visitor);
-
-// up(down(input)).
-struct LowRankLayer {
-  PreparedWeight down;
-  PreparedWeight up;
-  int32_t rank = 0;
-
-  // Writes f32 rows to `target`. Uses Scratch::low_rank.
-  void forward(const ForwardPass& pass, const void* input, float* target) const;
-};
-
-void build(const LowRankPart& part, LayerBuilder& builder, LowRankLayer& layer);
-void needs(const LowRankPart& part, Needs& all);
-void each_weight(const LowRankLayer& layer, WeightVisitor& visitor);
 
 // The matrix that writes a mixer's result.
 struct ResultLayer {
@@ -71,9 +70,10 @@ void require_state_sizes(std::string_view what, int32_t state_dim, int32_t num_t
 
 // Mixers with a state have no pages, and their heads are not cut.
 template <typename Part>
-concept StatePart = std::is_base_of_v<kernels::DeltaSpec, Part> ||
-    std::is_base_of_v<kernels::Mamba2Spec, Part> || std::is_base_of_v<kernels::Mamba1Spec, Part> ||
-    std::is_base_of_v<kernels::LightningSpec, Part> || std::is_same_v<ShortConvPart, Part>;
+concept StatePart =
+    std::is_base_of_v<kernels::DeltaSpec, Part> || std::is_base_of_v<kernels::Mamba2Spec, Part> ||
+    std::is_base_of_v<kernels::Mamba1Spec, Part> || std::is_base_of_v<kernels::LightningSpec, Part> ||
+    std::is_same_v<ShortConvPart, Part> || std::is_same_v<RgLruPart, Part>;
 template <StatePart Part>
 void cut(Part& part, bool, ShardCut& shard) {
   cut_result(part.out, part.outputs, shard);

@@ -19,9 +19,11 @@ void build(const StreamsPart& part, LayerBuilder& builder, StreamsLayer& layer) 
   builder.request(layer.correction, {part.correction});
 }
 
-void need_streams(int32_t num_streams, Needs& all) {
+void need_streams(const ModelSpec& model, Needs& all) {
+  const int32_t hidden = all.hidden(), num_streams = model.num_streams;
+  if (model.connects_streams) return all.scratch(Scratch::streams, num_streams * hidden);
+  if (model.keeps_embedding) all.scratch(Scratch::streams, hidden);
   if (num_streams < 2) return;
-  const int32_t hidden = all.hidden();
   for (const Scratch kind : {Scratch::rounded, Scratch::other, Scratch::projected}) all.scratch(kind, hidden);
   all.scratch(Scratch::streams, (num_streams - 1) * hidden);
   all.scratch(Scratch::more_streams, num_streams * hidden);

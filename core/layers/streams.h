@@ -35,7 +35,7 @@ void match_size(const ForwardPass& pass, float* target, int32_t hidden);
 
 void build(const StreamsPart& part, LayerBuilder& builder, StreamsLayer& layer);
 // Requires the scratch memory of several residual streams, in the layers, the embedding and the head.
-void need_streams(int32_t num_streams, Needs& all);
+void need_streams(const ModelSpec& model, Needs& all);
 void each_weight(const StreamsLayer& layer, WeightVisitor& visitor);
 uint64_t mechanisms(const StreamsPart& part);
 

@@ -84,7 +84,10 @@ void build(const LayerSpec& spec, int32_t layer_idx, LayerBuilder& builder, Tran
     build(spec.feed_forward_norm, builder, layer.feed_forward_norm);
   build(spec.feed_forward_post_norm, builder, layer.feed_forward_post_norm);
   build(spec.feed_forward, builder, layer.feed_forward);
-  if (spec.streams) build(*spec.streams, builder, layer.streams.emplace());
+  if (const auto* streams = std::get_if<StreamsPart>(&spec.streams))
+    build(*streams, builder, layer.streams.emplace<StreamsLayer>());
+  if (const auto* connections = std::get_if<ConnectionsPart>(&spec.streams))
+    build(*connections, builder, layer.streams.emplace<ConnectionsLayer>());
   if (spec.laurel) build(*spec.laurel, builder, layer.laurel.emplace());
   if (spec.layer_input) build(*spec.layer_input, layer_idx, builder, layer.layer_input.emplace());
   if (!spec.output_scale.name.empty()) layer.output_scale = builder.host_vector(spec.output_scale).front();
@@ -103,6 +106,7 @@ void needs(const LayerSpec& spec, Needs& all) {
   if (reads_result(spec.attention_post_norm) || reads_result(spec.feed_forward_post_norm))
     all.scratch(kernels::Scratch::projected, hidden);
   if (spec.parallel && !spec.shares_norm) all.scratch(kernels::Scratch::normed, hidden);
+  if (const auto* connections = std::get_if<ConnectionsPart>(&spec.streams)) needs(*connections, all);
   if (spec.laurel) needs(*spec.laurel, all);
   if (spec.layer_input) needs(*spec.layer_input, all);
 }
@@ -114,7 +118,9 @@ void each_weight(const TransformerLayer& layer, WeightVisitor& visitor) {
   each_weight(layer.feed_forward_norm, visitor);
   if (layer.feed_forward_post_norm) each_weight(*layer.feed_forward_post_norm, visitor);
   std::visit([&](const auto& part) { each_weight(part, visitor); }, layer.feed_forward);
-  if (layer.streams) each_weight(*layer.streams, visitor);
+  if (const auto* streams = std::get_if<StreamsLayer>(&layer.streams)) each_weight(*streams, visitor);
+  if (const auto* connections = std::get_if<ConnectionsLayer>(&layer.streams))
+    each_weight(*connections, visitor);
   if (layer.laurel) each_weight(*layer.laurel, visitor);
   if (layer.layer_input) each_weight(*layer.layer_input, visitor);
 }
@@ -127,7 +133,8 @@ uint64_t mechanisms(const LayerSpec& spec) {
   bits |= std::visit([](const auto& part) { return mechanisms(part); }, spec.mixer);
   bits |= std::visit([](const auto& part) { return mechanisms(part); }, spec.feed_forward);
   if (spec.parallel) bits |= kernels::kMechanismParallel;
-  if (spec.streams) bits |= mechanisms(*spec.streams);
+  if (const auto* streams = std::get_if<StreamsPart>(&spec.streams)) bits |= mechanisms(*streams);
+  if (const auto* connections = std::get_if<ConnectionsPart>(&spec.streams)) bits |= mechanisms(*connections);
   if (spec.laurel) bits |= mechanisms(*spec.laurel);
   if (spec.layer_input) bits |= mechanisms(*spec.layer_input);
   if (!spec.output_scale.name.empty()) bits |= kernels::kMechanismLayerScale;
@@ -198,22 +205,30 @@ const void* TransformerLayer::normalise_residual(const ForwardPass& pass, const 
 }
 
 void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache) const {
+  const auto* const predicted = std::get_if<StreamsLayer>(&streams);
+  const auto* const connections = std::get_if<ConnectionsLayer>(&streams);
   pass.pause_or_cancel();
-  if (streams) streams->predict(pass);
-  const Inputs inputs = normalise_input(pass);
+  if (predicted != nullptr) predicted->predict(pass);
+  Inputs inputs = normalise_input(pass);
   if (laurel) laurel->forward(pass, pass.workspace.normed);
+  if (connections != nullptr) inputs.of_mixer = connections->mixer.enter(pass, mixer_norm);
   const Block of_mixer = {mixer_norm, norm_of_result(mixer_post_norm), inputs.of_mixer};
   std::visit([&](const auto& part) { part.forward(pass, cache, of_mixer); }, mixer);
+  if (connections != nullptr) connections->mixer.leave(pass);
   pass.pause_or_cancel();
   if (laurel) laurel->join(pass);
   norm_sum(pass, mixer_post_norm);
-  const void* input = feed_forward_norm.stream_scale != 0.0f ? normalise_residual(pass, feed_forward_norm)
-                                                             : inputs.of_feed_forward;
-  const Block of_feed_forward = {feed_forward_norm, norm_of_result(feed_forward_post_norm), input};
+  if (feed_forward_norm.stream_scale != 0.0f)
+    inputs.of_feed_forward = normalise_residual(pass, feed_forward_norm);
+  if (connections != nullptr)
+    inputs.of_feed_forward = connections->feed_forward.enter(pass, feed_forward_norm);
+  const Block of_feed_forward = {feed_forward_norm, norm_of_result(feed_forward_post_norm),
+                                 inputs.of_feed_forward};
   std::visit([&](const auto& part) { part.forward(pass, of_feed_forward); }, feed_forward);
+  if (connections != nullptr) connections->feed_forward.leave(pass);
   norm_sum(pass, feed_forward_post_norm);
-  if (streams) streams->correct(pass);
-  if (layer_input) layer_input->forward(pass, streams ? &*streams : nullptr);
+  if (predicted != nullptr) predicted->correct(pass);
+  if (layer_input) layer_input->forward(pass, predicted);
   if (output_scale != 1.0f) scale_rows(pass, pass.workspace.hidden, mixer_norm.columns, output_scale);
 }
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "core/layers/attention.h"
+#include "core/layers/connection.h"
 #include "core/layers/delta_rule.h"
 #include "core/layers/empty.h"
 #include "core/layers/laurel.h"
@@ -14,6 +15,8 @@
 #include "core/layers/mamba1.h"
 #include "core/layers/mamba2.h"
 #include "core/layers/mlp_and_experts.h"
+#include "core/layers/rg_lru.h"
+#include "core/layers/shared_block.h"
 #include "core/layers/short_conv.h"
 #include "core/layers/streams.h"
 
@@ -21,7 +24,7 @@ namespace quire {
 
 // Layers of MixerSpec and FeedForwardSpec, in the order of their alternatives.
 using Mixer = std::variant<AttentionLayer, EmptyLayer, DeltaLayer, Mamba2Layer, Mamba1Layer, LightningLayer,
-                           ShortConvLayer, AttentionAndMambaLayer>;
+                           ShortConvLayer, AttentionAndMambaLayer, RgLruLayer, SharedBlockLayer>;
 using FeedForward = std::variant<MlpLayer, ExpertsLayer, MlpAndExpertsLayer, EmptyLayer>;
 
 struct TransformerLayer {
@@ -33,7 +36,7 @@ struct TransformerLayer {
   FeedForward feed_forward;
   bool parallel = false;     // both blocks read the input of the layer
   bool shares_norm = false;  // both blocks use the norm of the mixer
-  std::optional<StreamsLayer> streams;
+  std::variant<std::monostate, StreamsLayer, ConnectionsLayer> streams;
   std::optional<LaurelLayer> laurel;
   std::optional<LayerInputLayer> layer_input;
   float output_scale = 1.0f;

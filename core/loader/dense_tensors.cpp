@@ -49,7 +49,7 @@ HostTensor read_columns(WeightReader& reader, const LinearRequest& request, cons
 
 std::string dense_name(const WeightDirectory& directory, const LinearRequest& request) {
   std::string name = request.key + ".weight";
-  return request.part.num_experts > 0 && !directory.has(name) ? request.key : name;
+  return !directory.has(name) && directory.has(request.key) ? request.key : name;
 }
 
 HostTensor read_outputs(WeightReader& reader, const LinearRequest& request, const std::string& name) {

@@ -83,7 +83,7 @@ void require_agreement(const LinearRequest& request, const FormatRow& format,
 const FormatRow& format_of(const WeightDirectory& directory, const LinearRequest& request) {
   const FormatRow* format = find_format(LayerTensors(directory, request.key));
   if (format != nullptr) return *format;
-  if (request.part.num_experts > 0 && directory.has(request.key)) {
+  if (directory.has(request.key)) {
     const StoredType& type = *directory.at(request.key).tensor->type;
     if (type.has_blocks()) return *find_format_named("gguf");
     return *find_format_named(type.dtype == DType::f8_e4m3 ? "fp8" : "dense");

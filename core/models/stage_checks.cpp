@@ -34,7 +34,7 @@ void require_activations(const Device& device, kernels::ActivationDtype activati
 void require_together(const ModelSpec& model, const PipelineStage& stage) {
   const auto first = static_cast<size_t>(stage.first_layer);
   const bool is_whole = stage.layers.size() == model.layers.size();
-  const bool is_tied = model.num_streams > 1 || model.embedding.layer_inputs;
+  const bool is_tied = model.num_streams > 1 || model.keeps_embedding || model.embedding.layer_inputs;
   for (size_t i = first; i < first + stage.layers.size(); ++i) {
     const bool is_cut = first_source(model.layers[i].mixer, static_cast<int32_t>(i)) < stage.first_layer;
     if (!is_cut && (is_whole || !is_tied)) continue;

@@ -10,7 +10,7 @@ TransformerShape transformer_shape(const ModelSpec& model) {
   Needs all(model);
   for (const LayerSpec& layer : model.layers) needs(layer, all);
   needs(model.embedding, all);
-  need_streams(model.num_streams, all);
+  need_streams(model, all);
   needs(model.head, all);
   return all.shape();
 }

@@ -82,6 +82,8 @@ constexpr KernelTable make_table(const char* name) {
   table.select_keys = cpu_entries::select_keys;
   table.row_op = cpu_entries::row_op;
   table.mix_streams = cpu_entries::mix_streams;
+  table.collapse_streams = cpu_entries::collapse_streams;
+  table.expand_streams = cpu_entries::expand_streams;
   table.copy_page = cpu_entries::copy_page;
   table.convolve = cpu_entries::convolve;
   table.delta_rule = cpu_entries::delta_rule;

@@ -95,19 +95,42 @@ void rotate(float* x, const SelectKeysParams& p, size_t token) {
   }
 }
 
-// Returns the address of a position's indexer key.
-uint16_t* index_key(const SelectKeysParams& p, int32_t sequence, int32_t position) {
+// Returns the address of a position's row of keys and gates of the indexer.
+uint16_t* index_row(const SelectKeysParams& p, int32_t sequence, int32_t position) {
   const int32_t* pages = p.batch.page_table + size(sequence) * size(p.batch.page_table_stride);
   const int32_t page_tokens = p.kv_shape.page_tokens;
   const size_t row = size(pages[position / page_tokens]) * size(page_tokens) + size(position % page_tokens);
-  return static_cast<uint16_t*>(p.kv.index_keys) + row * size(p.head_dim);
+  return static_cast<uint16_t*>(p.kv.index_keys) + row * size(index_columns(p));
 }
 
-void keep_index_key(const SelectKeysParams& p, size_t token) {
-  float* key = p.key + token * size(p.head_dim);
-  rotate(key, p, token);
-  uint16_t* kept = index_key(p, p.batch.sequence_of_token[token], p.batch.positions[token]);
-  for (int32_t d = 0; d < p.head_dim; ++d) kept[d] = float_to_half(key[d]);
+// Replaces the key of the last token of a pool by the key of the pool.
+void keep_pool(const SelectKeysParams& p, int32_t sequence, int32_t last) {
+  const size_t dim = size(p.head_dim), pool = size(p.pool);
+  std::vector<uint16_t*> rows;
+  for (int32_t position = last + 1 - p.pool; position <= last; ++position)
+    rows.push_back(index_row(p, sequence, position));
+  std::vector<float> gates(pool);
+  for (size_t d = 0; d < dim; ++d) {
+    for (size_t i = 0; i < pool; ++i) gates[i] = half_to_float(rows[i][dim + d]) + p.pool_bias[i * dim + d];
+    const float most = *std::max_element(gates.begin(), gates.end());
+    float sum = 0.0f, weighted = 0.0f;
+    for (size_t i = 0; i < pool; ++i) {
+      const float weight = std::exp(gates[i] - most);
+      sum += weight;
+      weighted += weight * half_to_float(rows[i][d]);
+    }
+    rows.back()[d] = float_to_half(weighted / sum);
+  }
+}
+
+void keep_index_row(const SelectKeysParams& p, size_t token) {
+  const int32_t columns = index_columns(p), sequence = p.batch.sequence_of_token[token];
+  const int32_t position = p.batch.positions[token];
+  float* row = p.key + token * size(columns);
+  rotate(row, p, token);
+  uint16_t* kept = index_row(p, sequence, position);
+  for (int32_t c = 0; c < columns; ++c) kept[c] = float_to_half(row[c]);
+  if (p.pool > 1 && (position + 1) % p.pool == 0) keep_pool(p, sequence, position);
 }
 
 float index_score(const SelectKeysParams& p, size_t token, const uint16_t* stored) {
@@ -127,23 +150,31 @@ uint32_t order_of(float score) {
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000U;
 }
 
-// If scores are equal, the earlier position wins. A rank holds the order of a score, inverted, and the
-// position in its lower half, so no two ranks are equal and the best ones are the smallest.
+void mark(uint32_t* selected, uint32_t position) {
+  selected[position / 32] |= 1U << (position % 32);
+}
+
+// Selects among the pools that are complete at the token; a pool of 1 is a key. If scores are equal, the
+// earlier one wins. A rank holds the order of a score, inverted, and the number of the pool in its lower
+// half, so no two ranks are equal and the best ones are the smallest.
 void select_for(const SelectKeysParams& p, size_t token, std::vector<uint64_t>& ranks) {
   uint32_t* selected = p.selected + token * size(p.selected_words);
   std::fill_n(selected, p.selected_words, 0U);
-  const int32_t count = p.batch.positions[token] + 1;
+  const int32_t num_tokens = p.batch.positions[token] + 1, count = num_tokens / p.pool;
   const int32_t sequence = p.batch.sequence_of_token[token];
-  for (int32_t position = 0; position < count; ++position) {
-    const uint32_t order = order_of(index_score(p, token, index_key(p, sequence, position)));
-    ranks[size(position)] = uint64_t{~order} << 32 | static_cast<uint32_t>(position);
+  for (int32_t i = 0; i < count; ++i) {
+    const uint32_t order = order_of(index_score(p, token, index_row(p, sequence, (i + 1) * p.pool - 1)));
+    ranks[size(i)] = uint64_t{~order} << 32 | static_cast<uint32_t>(i);
   }
-  const int32_t kept = std::min(count, p.num_selected);
+  const int32_t kept = std::min(count, p.num_selected / p.pool);
   if (kept < count) std::nth_element(ranks.begin(), ranks.begin() + kept, ranks.begin() + count);
+  const auto pool = static_cast<uint32_t>(p.pool);
   for (int32_t i = 0; i < kept; ++i) {
-    const auto position = static_cast<uint32_t>(ranks[size(i)]);
-    selected[position / 32] |= 1U << (position % 32);
+    const auto chosen = static_cast<uint32_t>(ranks[size(i)]);
+    for (uint32_t j = 0; j < pool; ++j) mark(selected, chosen * pool + j);
   }
+  for (int32_t position = count * p.pool; position < num_tokens; ++position)
+    mark(selected, static_cast<uint32_t>(position));
 }
 
 }  // namespace
@@ -191,9 +222,9 @@ Status expand_latent(Context* context, const ExpandLatentParams* params) {
 
 Status select_keys(Context* context, const SelectKeysParams* params) {
   const SelectKeysParams& p = *params;
-  for (int32_t t = 0; t < p.batch.num_tokens; ++t) keep_index_key(p, size(t));
   const int64_t work = int64_t{p.batch.max_kv_tokens} * p.num_heads * p.head_dim;
   return guarded(context->device, "select_keys", [&] {
+    for (int32_t t = 0; t < p.batch.num_tokens; ++t) keep_index_row(p, size(t));
     share_work(context, p.batch.num_tokens, work, [&](int32_t, int64_t first, int64_t last) {
       std::vector<uint64_t> ranks(size(p.batch.max_kv_tokens));
       for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {

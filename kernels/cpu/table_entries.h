@@ -76,6 +76,8 @@ Status row_op(Context* context, const RowOpParams* params);
 Status expand_latent(Context* context, const ExpandLatentParams* params);
 Status select_keys(Context* context, const SelectKeysParams* params);
 Status mix_streams(Context* context, const MixStreamsParams* params);
+Status collapse_streams(Context* context, const CollapseStreamsParams* params);
+Status expand_streams(Context* context, const ExpandStreamsParams* params);
 
 // state/operations.cpp
 Status convolve(Context* context, const ConvolveParams* params);

@@ -254,6 +254,8 @@ KernelTable make_table(bool deterministic) {
   t.select_keys = Recordable<&select_keys>::run;
   t.row_op = Recordable<&row_op>::run;
   t.mix_streams = Recordable<&mix_streams>::run;
+  t.collapse_streams = Recordable<&collapse_streams>::run;
+  t.expand_streams = Recordable<&expand_streams>::run;
   t.copy_page = copy_page;
   t.convolve = Recordable<&convolve>::run;
   t.delta_rule = Recordable<&delta_rule>::run;
@@ -300,7 +302,7 @@ cudaError_t setup_kernels(Device& device) {
   for (const auto step :
        {setup_attention_decode, setup_attention_prefill, setup_attention_shared, setup_attention_any,
         setup_select_keys, setup_append, setup_blocks, setup_float8_rows, setup_rotated_rows, setup_rows,
-        setup_experts, setup_sample, setup_state})
+        setup_streams, setup_experts, setup_sample, setup_state})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

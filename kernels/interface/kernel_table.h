@@ -17,7 +17,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder changes; a plug-in with another number is refused.
-inline constexpr uint32_t kBackendAbi = 22;
+inline constexpr uint32_t kBackendAbi = 23;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -203,6 +203,8 @@ struct KernelTable {
   Status (*select_keys)(Context* context, const SelectKeysParams* params) = nullptr;
   Status (*row_op)(Context* context, const RowOpParams* params) = nullptr;
   Status (*mix_streams)(Context* context, const MixStreamsParams* params) = nullptr;
+  Status (*collapse_streams)(Context* context, const CollapseStreamsParams* params) = nullptr;
+  Status (*expand_streams)(Context* context, const ExpandStreamsParams* params) = nullptr;
   Status (*copy_page)(Context* context, const CopyPageParams* params) = nullptr;
   // Layers with a recurrent state (state_params.h).
   Status (*convolve)(Context* context, const ConvolveParams* params) = nullptr;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/interface/host_and_device.h"
 #include "kernels/interface/specs.h"
 #include "kernels/interface/types.h"
 
@@ -254,15 +255,28 @@ struct IndexerSpec {
   RopeStyle rope = RopeStyle::neox_halves;
   int32_t num_selected = 0;
   float scale = 1.0f;  // multiplies a head's product, before negative ones become 0
+  // Number of consecutive tokens, counted from position 0, whose keys are scored and selected as one (a
+  // pool). 1: each key by itself. Otherwise the rows of keys also have a gate for each element. The key of a
+  // pool is the sum of its keys, weighted by the softmax of gate + pool_bias over its tokens. num_selected is
+  // then a multiple of it, and a token also attends to all tokens of the pool that ends at or after its
+  // position.
+  int32_t pool = 1;
 };
 
+// Returns the columns of a token's row of keys and, for pools, gates.
+QUIRE_HOST_AND_DEVICE constexpr int32_t index_columns(const IndexerSpec& spec) {
+  return spec.pool > 1 ? 2 * spec.head_dim : spec.head_dim;
+}
+
 // Rotates the queries and keys of the indexer, stores its keys, and returns the best positions of each token.
-// If scores are equal, the earlier position is better; 0 and -0 are equal.
+// If scores are equal, the earlier position is better; 0 and -0 are equal. The stored row of the last token
+// of a pool begins with the key of the pool, in place of its own.
 struct SelectKeysParams : IndexerSpec {
-  float* query = nullptr;          // in/out [T, num_heads * head_dim]
-  float* key = nullptr;            // in/out [T, head_dim]
-  const float* weights = nullptr;  // [T, num_heads], multiply the products of the heads
-  const float* cos = nullptr;      // [T, rotary_dim / 2]
+  float* query = nullptr;            // in/out [T, num_heads * head_dim]
+  float* key = nullptr;              // in/out [T, index_columns]: keys, then gates
+  const float* pool_bias = nullptr;  // [pool, head_dim]
+  const float* weights = nullptr;    // [T, num_heads], multiply the products of the heads
+  const float* cos = nullptr;        // [T, rotary_dim / 2]
   const float* sin = nullptr;
   BatchView batch;
   KvShape kv_shape;
@@ -325,6 +339,49 @@ struct MixStreamsParams {
   int32_t columns = 0;
 };
 
+inline constexpr int32_t kMostConnectedStreams = 8;
+
+// Hyper-connections (mHC): n residual streams X around a block f. A token's coefficients are made of
+// s = products * scale + base, in sections of n, n and n * n numbers, each with its own scale:
+//   pre = sigmoid(s) + epsilon;  post = 2 sigmoid(s);  C = sinkhorn(softmax(s) of each row + epsilon)
+//   x = sum over i of pre[i] X[i];  X[j] <- post[j] f(x) + sum over i of C[i, j] X[i]
+// sinkhorn divides the columns by their sums + epsilon, and then, `iterations` - 1 times, first the rows and
+// then the columns.
+struct ConnectionSpec {
+  int32_t num_streams = 0;  // n, at most kMostConnectedStreams
+  int32_t columns = 0;      // of one stream
+  int32_t iterations = 0;
+  float epsilon = 1e-6f;
+};
+
+// Returns the number of coefficients that are computed for a token, and how many of them the streams need
+// after the block: post and C.
+QUIRE_HOST_AND_DEVICE constexpr int32_t connection_products(const ConnectionSpec& spec) {
+  return (2 + spec.num_streams) * spec.num_streams;
+}
+QUIRE_HOST_AND_DEVICE constexpr int32_t connection_coefficients(const ConnectionSpec& spec) {
+  return (1 + spec.num_streams) * spec.num_streams;
+}
+
+// Computes x and the coefficients of each token.
+struct CollapseStreamsParams : ConnectionSpec {
+  const float* products = nullptr;  // [T, connection_products]
+  const float* scale = nullptr;     // [3]
+  const float* base = nullptr;      // [connection_products]
+  const float* streams = nullptr;   // [T, num_streams * columns]
+  float* coefficients = nullptr;    // out [T, connection_coefficients]: post, then C by rows
+  float* x = nullptr;               // out [T, columns]
+  int32_t tokens = 0;
+};
+
+// Replaces the streams.
+struct ExpandStreamsParams : ConnectionSpec {
+  const float* coefficients = nullptr;  // [T, connection_coefficients]
+  const float* result = nullptr;        // f(x): [T, columns]
+  float* streams = nullptr;             // in/out [T, num_streams * columns]
+  int32_t tokens = 0;
+};
+
 // Copies the first num_tokens tokens of page `source` to page `target`, keys and values of one layer.
 struct CopyPageParams {
   KvShape kv_shape;
@@ -356,7 +413,7 @@ enum class Scratch : uint8_t {
   row,
   other,
   rounded,  // rows of f32 converted to the activation dtype, if that is another one
-  streams,  // residual streams other than the first
+  streams,  // residual streams other than the first; all of them with hyper-connections
   more_streams,
   slice,  // a shard's columns of a result, before they are gathered
   num_kinds,

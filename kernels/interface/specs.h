@@ -103,7 +103,7 @@ enum class Activation : uint8_t {
   relu_squared,
   gelu_quick,     // x * sigmoid(1.702 x)
   xielu,          // x > 0: a x^2 + b x; else c (exp(min(x, e)) - 1 - x) + b x
-  clamped_swish,  // gate at most `limit`, up within -limit..limit: gate * sigmoid(a * gate) * (up + 1)
+  clamped_swish,  // gate at most c, up within -limit..limit: gate * sigmoid(a * gate) * (up + b)
 };
 
 // out = act(gate) * up, from rows that hold gate and up side by side; ungated: out = act(row).

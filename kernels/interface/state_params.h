@@ -99,13 +99,15 @@ struct LinearAttentionParams : LinearAttentionSpec, StateOpParams {
 };
 
 struct SelectiveScanParams : SelectiveScanSpec, StateOpParams {
-  StateRows input;                   // x: [T, channels] after the convolution
-  StateRows step;                    // dt: [T, channels]
-  StateRows key;                     // B: [T, state_dim]
-  StateRows query;                   // C: [T, state_dim]
-  const float* a_log = nullptr;      // [state_dim, channels]: the transpose of the stored matrix
-  const float* step_bias = nullptr;  // [channels], or nullptr: zeros
-  const float* skip = nullptr;       // D: [channels], or nullptr: zeros
+  StateRows input;                    // x: [T, channels] after the convolution
+  StateRows step;                     // dt: [T, channels]
+  StateRows key;                      // B: [T, state_dim]; not of rg_lru
+  StateRows query;                    // C: [T, state_dim]; not of rg_lru
+  StateRows input_gate;               // i: [T, channels]; of rg_lru alone
+  const float* input_bias = nullptr;  // i_bias: [channels]; of rg_lru alone
+  const float* a_log = nullptr;       // [state_dim, channels]: the transpose of the stored matrix
+  const float* step_bias = nullptr;   // [channels], or nullptr: zeros
+  const float* skip = nullptr;        // D: [channels], or nullptr: zeros
   GatedNormInput norm_input;
 };
 

@@ -18,7 +18,7 @@ inline constexpr int32_t kStateLine = 16;     // C: tokens from one line to the 
 inline constexpr int32_t kMaxStateKey = 256;  // largest key_dim
 inline constexpr int32_t kMaxConvTaps = 8;
 
-enum class GateKind : uint8_t { none, silu, sigmoid };
+enum class GateKind : uint8_t { none, silu, sigmoid, gelu_tanh };
 
 // How a result is gated and normalised: RMS norm of each group of columns by itself.
 struct GatedNormSpec {
@@ -84,12 +84,20 @@ struct LinearAttentionSpec {
   GatedNormSpec norm;
 };
 
-// Mamba-1. For each channel c, S [state_dim], step = softplus(dt + dt_bias):
-//   S_n <- exp(-exp(a_log[n]) step) S_n + step x B_n;  y = sum over n of S_n C_n + D x
+// How a token's step, and the update of its state, come about in a selective scan.
+enum class ScanKind : uint8_t {
+  softplus,  // Mamba-1: step = softplus(dt + dt_bias);  update = step x
+  rg_lru,    // step = sigmoid(dt + dt_bias);  update = m sigmoid(i + i_bias) x, m = sqrt(1 - a^2) with the
+             // decay a of S_0, but 1 at position 0; B and C are 1, and state_dim is 1
+};
+
+// Selective scan. For each channel, S [state_dim]:
+//   S_n <- exp(-exp(a_log[n]) step) S_n + update B_n;  y = sum over n of S_n C_n + D x
 struct SelectiveScanSpec {
   int32_t channels = 0;
   int32_t state_dim = 0;  // N, at most kMaxStateKey
   GatedNormSpec norm;
+  ScanKind kind = ScanKind::softplus;
 };
 
 // Returns the elements that a vector of a state takes: whole groups of 16, the rest zeros.
@@ -141,7 +149,7 @@ constexpr StateShape state_shape(const LinearAttentionSpec& spec) {
   return {.state = int64_t{head} * columns, .key = columns, .update = columns, .decay = spec.num_heads};
 }
 
-// The rows hold B, step x, and the step.
+// The rows hold B, the update, and the step.
 constexpr StateShape state_shape(const SelectiveScanSpec& spec) {
   const int32_t channels = padded_state_dim(spec.channels);
   return {.state = int64_t{spec.state_dim} * channels,

@@ -29,7 +29,9 @@ LatentSizes read_sizes(const ModelReader& reader, const LatentSizes& defaults) {
   sizes.query_rank = reader.int_or("q_lora_rank", has_one_matrix ? 0 : defaults.query_rank, 1, 65536);
   sizes.rank = read("kv_lora_rank", defaults.rank, 1, 65536);
   sizes.rest = read("qk_nope_head_dim", defaults.rest, 1, 1024);
-  sizes.rotary = read("qk_rope_head_dim", defaults.rotary, 2, 1024);
+  sizes.rotary = defaults.has_rotary ? read("qk_rope_head_dim", defaults.rotary, 2, 1024)
+                                     : reader.int_or("qk_rope_head_dim", 0, 0, 0);
+  sizes.has_rotary = defaults.has_rotary;
   sizes.value = read("v_head_dim", defaults.value, 1, 1024);
   return sizes;
 }
@@ -180,6 +182,7 @@ void make_latent(ModelReader& reader, const LatentSizes& defaults) {
     part.scale *= static_cast<float>(yarn_attention_factor(rope.config));
     part.latent = latent_part(reader, sizes, i, order);
     if (reader.flag("attention_bias")) part.output.bias = BiasRule::required;
+    if (!sizes.has_rotary) return ModelReader::drop_rope(layer);
     reader.set_rope(layer, rope);
     if (!in_pairs) part.rope = kernels::RopeStyle::neox_halves;
   });
@@ -191,6 +194,12 @@ ExpertsPart deepseek_experts(ModelReader& reader, int32_t layer) {
   const int32_t shared = reader.int_or("n_shared_experts", 0, 0, 1024);
   add_shared(reader, layer, "mlp.shared_experts.", shared * expert_width(reader), experts);
   return experts;
+}
+
+void clamp_swiglu(MlpPart& part, float limit) {
+  part.activation = kernels::Activation::clamped_swish;
+  part.a = 1.0f;
+  part.limit = part.c = limit;
 }
 
 void add_indexer(ModelReader& reader, LayerSpec& layer, int32_t index, kernels::RopeStyle rope) {

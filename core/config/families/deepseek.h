@@ -14,6 +14,7 @@ struct LatentSizes {
   int32_t rest = 0;    // elements of a query or key head that are not rotated
   int32_t rotary = 0;  // elements that are
   int32_t value = 0;
+  bool has_rotary = true;  // false: no element is rotated
 };
 
 // Turns attention of all layers into MLA: low-rank keys and values, and low-rank queries if q_lora_rank is
@@ -22,6 +23,9 @@ void make_latent(ModelReader& reader, const LatentSizes& defaults = {});
 
 // Returns experts routed by sigmoid scores with a bias for the choice, and a shared expert.
 ExpertsPart deepseek_experts(ModelReader& reader, int32_t layer);
+
+// Clamps the gate and the other input of a SwiGLU: the gate to at most `limit`, the other to -limit..limit.
+void clamp_swiglu(MlpPart& part, float limit);
 
 // Adds an indexer, which chooses the keys that the layer attends to.
 void add_indexer(ModelReader& reader, LayerSpec& layer, int32_t index, kernels::RopeStyle rope);

@@ -144,6 +144,21 @@ DeltaPart separate_gdn_part(const ModelReader& reader, int32_t layer, const kern
   return part;
 }
 
+std::optional<JsonView> linear_attn_config(const ModelReader& reader) {
+  return reader.fields().find("linear_attn_config");
+}
+
+KdaSizes kda_sizes(const ModelReader& reader, const KdaSizes& defaults) {
+  const auto object = linear_attn_config(reader);
+  const auto read = [&](std::string_view inner, std::string_view outer, int32_t fallback, int64_t max) {
+    const auto value = object ? object->find(inner) : std::nullopt;
+    return value ? static_cast<int32_t>(value->as_int(1, max)) : reader.int_or(outer, fallback, 1, max);
+  };
+  return {read("num_heads", "linear_num_heads", defaults.num_heads, 1024),
+          read("head_dim", "linear_head_dim", defaults.head_dim, 1024),
+          read("short_conv_kernel_size", "linear_conv_kernel_dim", defaults.num_taps, 64)};
+}
+
 DeltaPart kda_part(const ModelReader& reader, int32_t layer, const DeltaKeys& keys, const KdaSizes& sizes) {
   require_silu(reader, "hidden_act");
   DeltaPart part;

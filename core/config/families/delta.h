@@ -36,6 +36,10 @@ struct KdaSizes {
   int32_t head_dim = 0;
   int32_t num_taps = 0;
 };
+// Returns an object of published files with the fields of KDA: `linear_attn_config`.
+std::optional<JsonView> linear_attn_config(const ModelReader& reader);
+// Reads the sizes of KDA from linear_attn_config, or from the fields that transformers has for them.
+KdaSizes kda_sizes(const ModelReader& reader, const KdaSizes& defaults);
 // Makes a KDA mixer.
 DeltaPart kda_part(const ModelReader& reader, int32_t layer, const DeltaKeys& keys, const KdaSizes& sizes);
 

@@ -25,7 +25,8 @@ extern const ArchitectureSpec kLlama, kYi, kIndex, kCwm, kHelium, kArcee, kSeedO
 extern const ArchitectureSpec kMistral, kMinistral, kMinistral3, kMixtral, kMistral4;
 extern const ArchitectureSpec kQwen1, kQwen2, kQwen3, kQwen2Moe, kQwen3Moe;
 extern const ArchitectureSpec kQwen2Vl, kQwen25Vl, kQwen3Vl, kQwen3VlMoe;
-extern const ArchitectureSpec kGemma, kGemma2, kGemma3, kVaultGemma, kGemmoe, kGemma3n, kGemma4;
+extern const ArchitectureSpec kGemma, kGemma2, kGemma3, kVaultGemma, kGemmoe, kRecurrentGemma, kGemma3n,
+    kGemma4;
 extern const ArchitectureSpec kGemma4Unified;
 extern const ArchitectureSpec kPhi, kPhi3, kPhiMoe;
 extern const ArchitectureSpec kOlmo, kOlmo2, kOlmo3, kOlmoe, kFlexOlmo;
@@ -43,7 +44,8 @@ extern const ArchitectureSpec kApertus, kApertus1p5, kBitNet, kNanoChat, kDiffLl
 extern const ArchitectureSpec kDeepseekV2, kDeepseekV3, kDeepseekV32, kAxK1, kYoutu;
 extern const ArchitectureSpec kAfmoe, kLaguna, kMuseGlimmer;
 // Families with recurrent layers.
-extern const ArchitectureSpec kQwen3Next, kQwen35, kQwen35Moe, kKimiLinear, kBailingHybrid, kOlmoHybrid;
+extern const ArchitectureSpec kQwen3Next, kQwen35, kQwen35Moe, kKimiLinear, kBailingHybrid, kGlm5Next,
+    kZamba2, kStep, kOlmoHybrid;
 extern const ArchitectureSpec kMamba, kFalconMamba, kMamba2, kBamba, kFalconH1, kGraniteMoeHybrid, kNemotronH;
 extern const ArchitectureSpec kJamba, kMiniMax, kLfm2, kLfm2Moe, kLfm3;
 extern const ArchitectureSpec kDots1, kSolarOpen, kMiMoV2Flash, kMiniMaxM2, kLlama4;

@@ -132,7 +132,8 @@ void gpt_oss(ModelReader& reader) {
     expert.down.bias = BiasRule::required;
     expert.activation = kernels::Activation::clamped_swish;
     expert.a = reader.number_or("swiglu_alpha", 1.702, 0.0, 1e3);
-    expert.limit = reader.number_or("swiglu_limit", 7.0, 0.0, 1e6);
+    expert.b = 1.0f;
+    expert.limit = expert.c = reader.number_or("swiglu_limit", 7.0, 0.0, 1e6);
     ModelReader::set_experts(layer, std::move(experts));
   });
 }

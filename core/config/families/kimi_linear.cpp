@@ -8,19 +8,6 @@
 namespace quire::families {
 namespace {
 
-// Returns an object of Kimi's published files: `linear_attn_config`.
-std::optional<JsonView> linear_config(const ModelReader& reader) {
-  return reader.fields().find("linear_attn_config");
-}
-
-// Reads a number from linear_attn_config, or from the field that transformers has for it.
-int32_t linear_size(const ModelReader& reader, std::string_view inner, std::string_view outer,
-                    int32_t fallback, int64_t max) {
-  const auto object = linear_config(reader);
-  const auto value = object ? object->find(inner) : std::nullopt;
-  return value ? static_cast<int32_t>(value->as_int(1, max)) : reader.int_or(outer, fallback, 1, max);
-}
-
 // Returns whether a list of layers, which are counted from one, has this layer.
 bool lists_layer(const ModelReader& reader, const JsonView& list, int32_t layer) {
   if (!list.is_array())
@@ -31,7 +18,7 @@ bool lists_layer(const ModelReader& reader, const JsonView& list, int32_t layer)
 }
 
 LayerType type_of_kimi_layer(const ModelReader& reader, int32_t layer) {
-  const auto object = linear_config(reader);
+  const auto object = linear_attn_config(reader);
   if (!object || !object->find("full_attn_layers") || !object->find("kda_layers"))
     return layer > 0 && layer % 4 == 0 ? LayerType::full : LayerType::recurrent;
   const bool is_full = lists_layer(reader, object->at("full_attn_layers"), layer);
@@ -80,11 +67,9 @@ void kimi_linear(ModelReader& reader) {
     throw Error(ErrorCode::unsupported, "{}.mla_use_nope: false is not supported", reader.fields().where());
   make_latent(reader, {.rank = 512, .rest = 128, .rotary = 64, .value = 128});
   reader.drop_ropes();
-  const int32_t heads = linear_size(reader, "num_heads", "linear_num_heads", 32, 1024);
-  const int32_t dim = linear_size(reader, "head_dim", "linear_head_dim", 128, 1024);
-  const int32_t taps = linear_size(reader, "short_conv_kernel_size", "linear_conv_kernel_dim", 4, 64);
+  const KdaSizes sizes = kda_sizes(reader, {.num_heads = 32, .head_dim = 128, .num_taps = 4});
   reader.each_recurrent([&](LayerSpec& layer, int32_t i) {
-    layer.mixer = kda_part(reader, i, {{"self_attn."}, "o_proj", true}, {heads, dim, taps});
+    layer.mixer = kda_part(reader, i, {{"self_attn."}, "o_proj", true}, sizes);
   });
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     if (is_sparse_layer(reader, i, 1)) ModelReader::set_experts(layer, kimi_experts(reader, i));

@@ -95,10 +95,10 @@ inline float sparsity_cutoff(const MlpSpec& spec, const float* gate) {
 inline void clamped_swish(const MlpSpec& spec, const float* gate, const float* up, float* output) {
   for (int32_t c = 0; c < spec.intermediate; c += 16) {
     const int32_t n = lanes_left(spec.intermediate, c);
-    const F32 g = minimum(splat(spec.limit), load_partial(gate + c, n));
+    const F32 g = minimum(splat(spec.c), load_partial(gate + c, n));
     const F32 u = maximum(splat(-spec.limit), minimum(splat(spec.limit), load_partial(up + c, n)));
     const F32 glu = div(g, add(splat(1.0f), exp_lanes(mul(g, splat(-spec.a)))));
-    store_partial(output + c, mul(add(u, splat(1.0f)), glu), n);
+    store_partial(output + c, mul(add(u, splat(spec.b)), glu), n);
   }
 }
 

@@ -12,6 +12,8 @@ QUIRE_LANE_INLINE F32 gated_lanes(GateKind kind, F32 y, const float* gate, int32
       return mul(y, silu_lanes(load_partial(gate, n)));
     case GateKind::sigmoid:
       return mul(y, sigmoid_lanes(load_partial(gate, n)));
+    case GateKind::gelu_tanh:
+      return mul(y, gelu_tanh_lanes(load_partial(gate, n)));
   }
   return y;
 }

@@ -309,14 +309,20 @@ Status selective_scan(Context* context, const SelectiveScanParams* params) {
   if (p.channels < 1 || p.state_dim < 1 || p.state_dim > kMaxStateKey)
     return failed(Status::invalid_argument, "selective_scan: %d channels, state of %d (at most %d)",
                   p.channels, p.state_dim, kMaxStateKey);
+  if (p.kind == ScanKind::rg_lru && p.state_dim != 1)
+    return failed(Status::invalid_argument, "selective_scan: an RG-LRU has a state of 1, not %d",
+                  p.state_dim);
   QUIRE_RETURN_IF_FAILED(check_norm("selective_scan", p.norm, p.norm_input, p.channels));
   const StateShape shape = state_shape(p);
   const StateLayout layout = state_layout(shape);
   const int32_t blocks = padded_state_dim(p.channels) / 16;
   QUIRE_RETURN_IF_FAILED(open_lanes(context, "selective_scan", p, shape, {1, blocks, blocks}));
   ScanWork work;
+  work.kind = p.kind;
   work.channels = p.channels;
   work.state_dim = p.state_dim;
+  work.input_gate = columns_of(p.input_gate);
+  work.input_bias = p.input_bias;
   work.input = columns_of(p.input);
   work.step = columns_of(p.step);
   work.key = columns_of(p.key);

@@ -1,4 +1,4 @@
-// Selective scan (Mamba-1), 16 channels at a time: the recurrence token by token from the line on.
+// Selective scan (Mamba-1, RG-LRU), 16 channels at a time: the recurrence token by token from the line on.
 //
 // The decay depends on channel and state element, so a sum over the rows of a line would need as many
 // exponentials as the recurrence from the line does. A step therefore repeats the rows that the bank holds,
@@ -60,13 +60,44 @@ inline void resume_scan(const ScanWork& work, const StateLane& lane, int32_t blo
   }
 }
 
+// Step and update of a token.
+struct ScanInput {
+  F32 step;
+  F32 update;
+};
+
+inline F32 load_or_zero(const float* vector, int32_t first, int32_t n) {
+  return vector != nullptr ? load_partial(vector + first, n) : splat(0.0f);
+}
+
+// Returns them from the token's input x, the input of its step, and for an RG-LRU the gate of x and the rate
+// of the state.
+QUIRE_LANE_INLINE ScanInput scan_input(ScanKind kind, F32 x, F32 dt, F32 gate, F32 rate, int32_t position) {
+  if (kind == ScanKind::softplus) {
+    const F32 step = softplus_lanes(dt);
+    return {step, mul(step, x)};
+  }
+  const F32 step = sigmoid_lanes(dt), gated = mul(x, sigmoid_lanes(gate));
+  if (position == 0) return {step, gated};
+  const F32 log_decay = mul(step, rate);
+  const F32 rest = sub(splat(1.0f), exp_lanes(add(log_decay, log_decay)));
+  return {step, mul(gated, sqrt_lanes(rest))};
+}
+
+// Returns a token's row of B or C.
+inline const float* scan_vector(const ScanWork& work, const StateColumns& columns, int32_t row) {
+  static constexpr float kOne[] = {1.0f};
+  return work.kind == ScanKind::rg_lru ? kOne : row_of(columns, row);
+}
+
 void scan_block(const ScanWork& work, const StateLane& lane, int32_t block) {
   const int32_t first = block * 16, n = lanes_left(work.channels, first);
   ScanBlock scan;
   open_scan(work, block, n, scan);
   resume_scan(work, lane, block, scan);
-  const F32 bias = work.bias != nullptr ? load_partial(work.bias + first, n) : splat(0.0f);
-  const F32 skip = work.skip != nullptr ? load_partial(work.skip + first, n) : splat(0.0f);
+  const bool is_lru = work.kind == ScanKind::rg_lru;
+  const F32 bias = load_or_zero(work.bias, first, n), skip = load_or_zero(work.skip, first, n);
+  const F32 input_bias = load_or_zero(work.input_bias, first, n);
   for (int32_t i = 0; i < lane.num_rows; ++i) {
     const int32_t row = lane.first_row + i, position = lane.position + i;
     const int32_t line = line_of(position), index = position % kStateLine;
@@ -76,9 +107,10 @@ void scan_block(const ScanWork& work, const StateLane& lane, int32_t block) {
       __builtin_memcpy(bank_floats(bank, work.state) + scan_state_floats(work, block), scan.state,
                        scan_state_bytes(work));
     const F32 x = load_partial(row_of(work.input, row) + first, n);
-    const F32 step = softplus_lanes(add(load_partial(row_of(work.step, row) + first, n), bias));
-    const F32 update = mul(step, x);
-    const float* key = row_of(work.key, row);
+    const F32 dt = add(load_partial(row_of(work.step, row) + first, n), bias);
+    const F32 gate = is_lru ? add(load_partial(row_of(work.input_gate, row) + first, n), input_bias) : x;
+    const auto [step, update] = scan_input(work.kind, x, dt, gate, load(scan.rates[0]), position);
+    const float* key = scan_vector(work, work.key, row);
     if (bank != nullptr) {
       store(bank_floats(bank, work.decays) + scan_row(block, index), step);
       store(bank_floats(bank, work.updates) + scan_row(block, index), update);
@@ -87,7 +119,7 @@ void scan_block(const ScanWork& work, const StateLane& lane, int32_t block) {
       if (block == 0) copy_floats(keys, key, work.state_dim);
     }
     advance_scan(work.state_dim, step, update, key, scan);
-    const float* query = row_of(work.query, row);
+    const float* query = scan_vector(work, work.query, row);
     F32 y = splat(0.0f);
     for (int32_t s = 0; s < work.state_dim; ++s) y = fma(load(scan.state[s]), splat(query[s]), y);
     y = fma(skip, x, y);

@@ -30,6 +30,13 @@ QUIRE_LANE_INLINE F32 sigmoid_lanes(F32 x) {
   return div(splat(1.0f), add(splat(1.0f), exp_lanes(negate(x))));
 }
 
+QUIRE_LANE_INLINE F32 sqrt_lanes(F32 x) {
+  float values[16];
+  store(values, x);
+  for (float& value : values) value = __builtin_sqrtf(value);
+  return load(values);
+}
+
 inline int32_t padded_dim_of_state(int32_t dim) {
   return (dim + 15) / 16 * 16;
 }

@@ -87,12 +87,15 @@ struct HeadsWork {
 
 // Work of all channels of a lane in a selective scan.
 struct ScanWork {
+  ScanKind kind = ScanKind::softplus;
   int32_t channels = 0;
   int32_t state_dim = 0;
   StateColumns input;
   StateColumns step;
   StateColumns key;
   StateColumns query;
+  StateColumns input_gate;
+  const float* input_bias = nullptr;
   const float* a_log = nullptr;
   const float* bias = nullptr;
   const float* skip = nullptr;

@@ -35,8 +35,8 @@ __device__ __forceinline__ float gated(const MlpSpec& p, float x, float up) {
     case Activation::xielu:
       return (x > 0.0f ? p.a * x * x + p.b * x : (e - 1.0f - x) * p.c + p.b * x) * up;
     case Activation::clamped_swish: {
-      const float gate = fminf(p.limit, x);
-      return gate / (1.0f + expf(-p.a * gate)) * (fmaxf(-p.limit, fminf(p.limit, up)) + 1.0f);
+      const float gate = fminf(p.c, x);
+      return gate / (1.0f + expf(-p.a * gate)) * (fmaxf(-p.limit, fminf(p.limit, up)) + p.b);
     }
     default:
       return activate(static_cast<int32_t>(p.activation), x) * up;

@@ -30,6 +30,8 @@ cudaError_t launch_norm_activations(const NormParams& params, __half* rows, Laun
 cudaError_t launch_expand_latent(const ExpandLatentParams& params, Launch launch);
 constexpr int32_t kMostStreams = 16;
 cudaError_t launch_mix_streams(const MixStreamsParams& params, Launch launch);
+cudaError_t launch_collapse_streams(const CollapseStreamsParams& params, Launch launch);
+cudaError_t launch_expand_streams(const ExpandStreamsParams& params, Launch launch);
 cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float softcap, Launch launch);
 // Rows of activations to be converted to the layout that a product reads.
 struct PlacedRows {
@@ -65,5 +67,6 @@ cudaError_t launch_finish_rows(const FinishedRows& rows, Launch launch);
 // Called once per device, with the device current: load the kernels onto the card.
 cudaError_t setup_pointwise(int shared_limit);
 cudaError_t setup_rows();
+cudaError_t setup_streams();
 
 }  // namespace quire::kernels

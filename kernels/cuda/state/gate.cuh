@@ -19,6 +19,7 @@ template <typename Gate>
 __device__ __forceinline__ float gated(GateKind kind, float y, const Gate* gate, int c) {
   if (kind == GateKind::none) return y;
   const float x = number_of(gate[c]);
+  if (kind == GateKind::gelu_tanh) return __fmul_rn(y, gelu_tanh_of(x));
   return __fmul_rn(y, kind == GateKind::silu ? silu_of(x) : sigmoid_of(x));
 }
 

@@ -86,6 +86,12 @@ __device__ __forceinline__ float silu_of(float x) {
   return __fdiv_rn(x, __fadd_rn(1.0f, expf(-x)));
 }
 
+// x/2 (1 + tanh(u)) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3).
+__device__ __forceinline__ float gelu_tanh_of(float x) {
+  const float cubic = __fmaf_rn(__fmul_rn(__fmul_rn(x, x), x), 0.044715f, x);
+  return __fdiv_rn(x, __fadd_rn(1.0f, expf(__fmul_rn(cubic, -1.5957691216057308f))));
+}
+
 __device__ __forceinline__ float softplus_of(float x) {
   return __fadd_rn(fmaxf(x, 0.0f), log1pf(expf(-fabsf(x))));
 }

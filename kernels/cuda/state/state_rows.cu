@@ -63,10 +63,11 @@ __global__ void __launch_bounds__(kThreads) convolve_kernel(const __grid_constan
   a.output[static_cast<size_t>(row) * a.spec.channels + channel] = __float2half_rn(y);
 }
 
-// Selective scan (Mamba-1): one thread for each channel repeats the rows that the bank holds, then goes on
-// token by token. The state is in registers if it has at most kStates elements. It lies in a bank as
+// Selective scan (Mamba-1, RG-LRU): one thread for each channel repeats the rows that the bank holds, then
+// goes on token by token. The state is in registers if it has at most kStates elements. It lies in a bank as
 // [state_dim, channels], and rows as [kStateLine, channels].
 struct ScanArguments {
+  ScanKind kind = ScanKind::softplus;
   int channels = 0;
   int state_dim = 0;
   StateMemory memory;
@@ -74,6 +75,8 @@ struct ScanArguments {
   FloatRows step;
   FloatRows key;
   FloatRows query;
+  FloatRows input_gate;
+  const float* input_bias = nullptr;
   const float* a_log = nullptr;
   const float* bias = nullptr;
   const float* skip = nullptr;
@@ -99,6 +102,29 @@ __device__ __forceinline__ void advance(ScanState<kStates>& state, int count, fl
   }
 }
 
+// Step and update of a token.
+struct ScanInput {
+  float step;
+  float update;
+};
+
+// `rate` is that of the first state, which an RG-LRU needs.
+__device__ __forceinline__ ScanInput scan_input(const ScanArguments& a, size_t row, int channel, int position,
+                                                float x, float bias, float rate) {
+  const float dt = __fadd_rn(a.step.rows[row * a.step.stride + channel], bias);
+  if (a.kind == ScanKind::softplus) {
+    const float step = softplus_of(dt);
+    return {step, __fmul_rn(step, x)};
+  }
+  const float step = sigmoid_of(dt);
+  const float gate = a.input_gate.rows[row * a.input_gate.stride + channel];
+  const float bias_of_gate = a.input_bias != nullptr ? a.input_bias[channel] : 0.0f;
+  const float gated = __fmul_rn(x, sigmoid_of(__fadd_rn(gate, bias_of_gate)));
+  if (position == 0) return {step, gated};
+  const float rest = __fsub_rn(1.0f, expf(__fmul_rn(-2.0f, __fmul_rn(step, rate))));
+  return {step, __fmul_rn(gated, sqrtf(rest))};
+}
+
 template <int kStates>
 __global__ void __launch_bounds__(kScanThreads) scan_kernel(const __grid_constant__ ScanArguments a) {
   release_successor();
@@ -109,7 +135,8 @@ __global__ void __launch_bounds__(kScanThreads) scan_kernel(const __grid_constan
   const StateLayout& layout = a.memory.layout;
   const size_t stride = padded_to_16(a.channels);
   const int states = a.state_dim, line = source_line(lane);
-  const bool keeps_keys = channel == 0;
+  const bool keeps_keys = channel == 0, is_lru = a.kind == ScanKind::rg_lru;
+  const float one = 1.0f;
   ScanState<kStates> state;
 #pragma unroll
   for (int n = 0; n < kStates; ++n) {
@@ -130,10 +157,9 @@ __global__ void __launch_bounds__(kScanThreads) scan_kernel(const __grid_constan
     uint8_t* const bank = bank_of_line(lane, own_line);
     const bool keeps = keeps_line(lane, own_line);
     const float x = a.input.rows[row * a.input.stride + channel];
-    const float step = softplus_of(__fadd_rn(a.step.rows[row * a.step.stride + channel], bias));
-    const float update = __fmul_rn(step, x);
-    const float* const key = a.key.rows + row * a.key.stride;
-    const float* const query = a.query.rows + row * a.query.stride;
+    const auto [step, update] = scan_input(a, row, channel, position, x, bias, state.rates[0]);
+    const float* const key = is_lru ? &one : a.key.rows + row * a.key.stride;
+    const float* const query = is_lru ? &one : a.query.rows + row * a.query.stride;
     if (keeps) {
       if (index == 0 && own_line > 0 && (i > 0 || lane.forms)) {
 #pragma unroll
@@ -249,6 +275,7 @@ cudaError_t launch_convolve(const ConvolveParams& p, const StateMemory& memory, 
 
 cudaError_t launch_scan(const SelectiveScanParams& p, const StateMemory& memory, Launch l) {
   ScanArguments a;
+  a.kind = p.kind;
   a.channels = p.channels;
   a.state_dim = p.state_dim;
   a.memory = memory;
@@ -256,6 +283,8 @@ cudaError_t launch_scan(const SelectiveScanParams& p, const StateMemory& memory,
   a.step = rows_of(p.step);
   a.key = rows_of(p.key);
   a.query = rows_of(p.query);
+  a.input_gate = rows_of(p.input_gate);
+  a.input_bias = p.input_bias;
   a.a_log = p.a_log;
   a.bias = p.step_bias;
   a.skip = p.skip;

@@ -196,6 +196,8 @@ Status combine(Context* context, const CombineParams* params);
 Status expand_latent(Context* context, const ExpandLatentParams* params);
 Status select_keys(Context* context, const SelectKeysParams* params);
 Status mix_streams(Context* context, const MixStreamsParams* params);
+Status collapse_streams(Context* context, const CollapseStreamsParams* params);
+Status expand_streams(Context* context, const ExpandStreamsParams* params);
 Status copy_page(Context* context, const CopyPageParams* params);
 Status convolve(Context* context, const ConvolveParams* params);
 Status delta_rule(Context* context, const DeltaRuleParams* params);

@@ -177,6 +177,20 @@ Status mix_streams(Context* context, const MixStreamsParams* params) {
   return check(*context, launch_mix_streams(*params, context->launch()), "mixing residual streams");
 }
 
+Status collapse_streams(Context* context, const CollapseStreamsParams* params) {
+  if (params->tokens <= 0) return Status::ok;
+  if (params->num_streams > kMostConnectedStreams)
+    return context->device->fail(Status::unsupported, "collapse_streams: more than 8 residual streams");
+  return check(*context, launch_collapse_streams(*params, context->launch()), "reading residual streams");
+}
+
+Status expand_streams(Context* context, const ExpandStreamsParams* params) {
+  if (params->tokens <= 0) return Status::ok;
+  if (params->num_streams > kMostConnectedStreams)
+    return context->device->fail(Status::unsupported, "expand_streams: more than 8 residual streams");
+  return check(*context, launch_expand_streams(*params, context->launch()), "writing residual streams");
+}
+
 Status copy_page(Context* context, const CopyPageParams* params) {
   return check(*context, launch_copy_page(*params, context->launch()), "copying a page");
 }

@@ -204,6 +204,8 @@ Status selective_scan(Context* context, const SelectiveScanParams* params) {
     return refuse(c, "selective_scan",
                   std::to_string(p.channels) + " channels, state of " + std::to_string(p.state_dim) +
                       " (at most " + std::to_string(kMaxStateKey) + ")");
+  if (p.kind == ScanKind::rg_lru && p.state_dim != 1)
+    return refuse(c, "selective_scan", "an RG-LRU has a state of 1, not " + std::to_string(p.state_dim));
   if (const Status s = check_norm(c, "selective_scan", p.norm, p.norm_input.gate.rows, p.channels);
       s != Status::ok)
     return s;

@@ -545,5 +545,29 @@ TEST(HybridFamilies, OlmoHybridAllowsNegativeEigenvalues) {
   EXPECT_EQ(after.attention().rotary_dim, 16);
 }
 
+TEST(HybridFamilies, RecurrentGemmaHasGatesByBlocks) {
+  const ModelConfig config = read("recurrent_gemma");
+  EXPECT_EQ(config.architecture->name, "RecurrentGemmaForCausalLM");
+  EXPECT_EQ(kinds(config), (Kinds{"the RG-LRU, mlp", "the RG-LRU, mlp", "attention, mlp"}));
+  const auto& part = mixer_of<RgLruPart>(config, 0);
+  EXPECT_EQ(part.channels, 64);
+  EXPECT_EQ(part.num_blocks, 4);
+  EXPECT_EQ(part.step_gate.key, "model.layers.0.temporal_block.rg_lru.recurrent_gate_weight");
+  EXPECT_EQ(part.step_gate.num_slabs, 4);
+  EXPECT_TRUE(part.step_gate.transposed);
+  EXPECT_FALSE(part.conv.silu);
+  EXPECT_FALSE(part.conv.bias.name.empty());
+  EXPECT_EQ(part.in.front().bias, BiasRule::required);
+  const AttentionPart& attention = attention_of(config, 2);
+  EXPECT_EQ(attention.sliding_window, 16);
+  EXPECT_EQ(attention.rotary_dim, 8);
+  EXPECT_EQ(attention.heads.num_kv_heads, 1);
+  EXPECT_EQ(layer_of(config, 0).dense()->intermediate, 96) << "half of intermediate_size";
+  EXPECT_EQ(layer_of(config, 0).dense()->activation, Activation::gelu_tanh);
+  EXPECT_EQ(layer_of(config, 0).attention_norm.weight.offset, 1.0f);
+  EXPECT_EQ(config.spec.embedding.scale, 8.0f);
+  EXPECT_EQ(config.spec.head.softcap, 2.0f);
+}
+
 }  // namespace
 }  // namespace quire

@@ -36,7 +36,7 @@ ModelConfig read(const std::string& family, const Json& fields) {
 
 // Returns a letter for each layer: the first of its mixer's name and, in upper case, E for experts.
 std::string letters(const ModelConfig& config) {
-  const std::string_view mixers = "a-dmMlcb";
+  const std::string_view mixers = "a-dmMlcbgz";
   const std::string_view feed_forwards = "mEx-";
   std::string out;
   for (const LayerSpec& layer : config.spec.layers) {
@@ -356,17 +356,81 @@ TEST(HybridSpellings, LayersOfMiniMaxAndOlmoHybrid) {
 }
 
 // Families whose layers have a mechanism of their own.
+TEST(HybridSpellings, KindsOfLayersOfRecurrentGemmaRepeat) {
+  EXPECT_EQ(letters(read("recurrent_gemma", {{"num_hidden_layers", 5}})), "gm gm am gm gm");
+  EXPECT_EQ(letters(read("recurrent_gemma", {{"block_types", "-"}, {"num_hidden_layers", 4}})),
+            "gm gm am gm");
+  EXPECT_EQ(letters(read("recurrent_gemma", {{"block_types", {"attention", "recurrent"}}})), "am gm am");
+  expect_error(ErrorCode::unsupported, {"block_types[0]", "\"mamba\""}, [] {
+    read("recurrent_gemma", {{"block_types", {"mamba"}}});
+  });
+  expect_error(ErrorCode::format, {"lru_width", "65", "4 heads"}, [] {
+    read("recurrent_gemma", {{"lru_width", 65}});
+  });
+  expect_error(ErrorCode::unsupported, {"hidden_activation"}, [] {
+    read("recurrent_gemma", {{"hidden_activation", "relu"}});
+  });
+}
+
+// The class of the family has the scale as bf16.
+TEST(HybridSpellings, ScaleOfRecurrentGemmasEmbeddingIsRounded) {
+  const Json fields = {{"hidden_size", 2560}, {"lru_width", 2560}};
+  EXPECT_EQ(read("recurrent_gemma", fields).spec.embedding.scale, 50.5f);
+}
+
+// Files have the tensors of a block at the first layer that uses it, with an adapter for each use.
+TEST(HybridSpellings, LayersOfZamba2UseBlocksInTurn) {
+  const auto blocks = [](int num_blocks) {
+    const Json types = {"hybrid", "mamba", "hybrid", "hybrid"};
+    std::vector<std::string> out;
+    for (const LayerSpec& layer :
+         read("zamba2", {{"layers_block_type", types}, {"num_mem_blocks", num_blocks}}).spec.layers) {
+      const auto* const block = std::get_if<SharedBlockPart>(&layer.mixer);
+      if (block == nullptr) continue;
+      EXPECT_EQ(block->attention.qkv.front().key.substr(0, 14), block->mlp.down.key.substr(0, 14));
+      out.push_back(block->adapter.down.key);
+    }
+    return out;
+  };
+  const auto adapter = [](int layer, int use) {
+    return fmt::format("model.layers.{}.shared_transformer.feed_forward.gate_up_proj_adapter_list.{}.0",
+                       layer, use);
+  };
+  EXPECT_EQ(blocks(1), (std::vector<std::string>{adapter(0, 0), adapter(0, 1), adapter(0, 2)}));
+  EXPECT_EQ(blocks(2), (std::vector<std::string>{adapter(0, 0), adapter(2, 1), adapter(0, 2)}));
+}
+
+TEST(HybridSpellings, Zamba2ReadsTheStreamBesideTheEmbedding) {
+  const ModelConfig config = read("zamba2", {});
+  EXPECT_EQ(letters(config), "m- z- m- z-");
+  EXPECT_TRUE(config.spec.keeps_embedding);
+  const auto& block = mixer_of<SharedBlockPart>(config, 1);
+  EXPECT_EQ(block.norm.columns, 128);
+  EXPECT_EQ(block.attention.qkv.front().num_in, 128);
+  EXPECT_EQ(block.attention.heads.head_dim, 32);
+  EXPECT_FLOAT_EQ(block.attention.scale, 0.25f) << "the root of half a head";
+  EXPECT_EQ(block.attention.rotary_dim, 32);
+  EXPECT_EQ(mixer_of<SharedBlockPart>(read("zamba2", {{"use_mem_rope", false}}), 1).attention.rope_idx, -1);
+  EXPECT_EQ(block.mamba.in.front().key, "model.layers.1.mamba_decoder.mamba.in_proj");
+  EXPECT_TRUE(block.attention.adapters.empty());
+  const Json adapted = {{"use_shared_attention_adapter", true}};
+  const AttentionPart with = mixer_of<SharedBlockPart>(read("zamba2", adapted), 3).attention;
+  ASSERT_EQ(with.adapters.size(), 3U);
+  EXPECT_EQ(with.adapters[2].up.key, "model.layers.1.shared_transformer.self_attn.linear_v_adapter_list.1.1");
+  expect_error(ErrorCode::unsupported, {"use_long_context"}, [] {
+    read("zamba2", {{"use_long_context", true}});
+  });
+}
+
 TEST(HybridSpellings, OtherFamiliesAreRefusedByTheirMechanism) {
   const auto refusal = [](const char* name, std::initializer_list<std::string_view> words) {
     expect_error(ErrorCode::unsupported, words, [&] {
       parse_model_config(Json({{"architectures", {name}}, {"hidden_size", 64}}).dump());
     });
   };
-  refusal("Zamba2ForCausalLM", {"\"Zamba2ForCausalLM\"", "shared by layers"});
-  refusal("RecurrentGemmaForCausalLM", {"RG-LRU"});
+  refusal("ZambaForCausalLM", {"\"ZambaForCausalLM\"", "shared by layers"});
   refusal("RwkvForCausalLM", {"time mixing of RWKV"});
   refusal("Qwen4ExpForConditionalGeneration", {"n-gram embeddings"});
-  refusal("Glm5NextForConditionalGeneration", {"residual streams"});
   refusal("InklingForCausalLM", {"by distance"});
 }
 

@@ -89,6 +89,17 @@ AttentionPart latent_attention() {
   return part;
 }
 
+// Returns latent attention without RoPE, whose keys are selected by pools.
+AttentionPart pooled_attention() {
+  AttentionPart part = latent_attention();
+  part.rope_idx = -1;
+  part.rotary_dim = 0;
+  part.indexer->pool = 4;
+  part.indexer->gate = matrix("index_gate", kHidden, 8);
+  part.indexer->pool_bias = {"index_bias", 4 * 8};
+  return part;
+}
+
 AttentionPart expert_attention() {
   AttentionPart part = attention();
   part.qkv = {matrix("kv", kHidden, 2 * kHeads * kHeadDim)};
@@ -192,6 +203,28 @@ ModelSpec model_with_streams() {
   input.gate = matrix("input.gate", kHidden, 16);
   input.projection = matrix("input.projection", 16, kHidden);
   input.norm = norm("input.norm");
+  return model;
+}
+
+ConnectionPart connection(const std::string& name) {
+  ConnectionPart part;
+  part.num_streams = 3;
+  part.columns = kHidden;
+  part.iterations = 2;
+  const int32_t outputs = connection_products(part);
+  part.products = matrix(name + ".fn", 3 * kHidden, outputs);
+  part.norm.columns = 3 * kHidden;
+  part.scale = {name + ".scale", 3};
+  part.base = {name + ".base", outputs};
+  return part;
+}
+
+// Returns a model with hyper-connections around its blocks.
+ModelSpec model_with_connections() {
+  ModelSpec model = model_of(attention(), mlp(""));
+  model.num_streams = 3;
+  model.connects_streams = true;
+  model.layers.front().streams = ConnectionsPart{connection("mixer"), connection("feed_forward")};
   return model;
 }
 
@@ -301,6 +334,21 @@ Mamba1Part mamba1() {
   return part;
 }
 
+RgLruPart rg_lru() {
+  constexpr int32_t kBlocks = 4, kWidth = kInner / kBlocks;
+  RgLruPart part;
+  part.channels = kInner;
+  part.num_blocks = kBlocks;
+  part.in = {matrix("x", kHidden, kInner), matrix("y", kHidden, kInner)};
+  part.conv = convolution(kInner);
+  part.conv.silu = false;
+  part.step_gate = matrix("gates.{}.step", kWidth, kWidth);
+  part.input_gate = matrix("gates.{}.input", kWidth, kWidth);
+  part.step_bias = part.input_bias = part.decay = {"vector", kInner};
+  part.out = matrix("out", kInner, kHidden);
+  return part;
+}
+
 LightningPart lightning() {
   LightningPart part;
   part.num_heads = kHeads;
@@ -320,6 +368,32 @@ ShortConvPart short_conv() {
   part.conv.silu = false;
   part.out = matrix("out", kHidden, kHidden);
   return part;
+}
+
+AttentionPart adapted_attention() {
+  AttentionPart part = attention();
+  for (const char* key : {"adapters.q.", "adapters.k.", "adapters.v."}) {
+    part.adapters.push_back(
+        {matrix(std::string(key) + "0", kHidden, 16), matrix(std::string(key) + "1", 16, kHeads * kHeadDim)});
+  }
+  return part;
+}
+
+// Returns a model in which a block of attention and an MLP precedes Mamba-2.
+ModelSpec model_with_shared_block() {
+  SharedBlockPart part;
+  part.norm = norm("block.norm", 2 * kHidden);
+  part.attention = attention();
+  for (MatrixPart& matrix : part.attention.qkv) matrix.num_in = 2 * kHidden;
+  part.feed_forward_norm = norm("block.feed_forward_norm");
+  part.mlp = mlp("");
+  part.mlp.gate_up = {matrix("gate_up", kHidden, 2 * kInner)};
+  part.adapter = {matrix("adapter.0", kHidden, 16), matrix("adapter.1", 16, 2 * kInner)};
+  part.linear = matrix("linear", kHidden, kHidden);
+  part.mamba = mamba2();
+  ModelSpec model = model_of_one_part(part, EmptyPart());
+  model.keeps_embedding = true;
+  return model;
 }
 
 MlpPart ungated_mlp() {
@@ -344,6 +418,7 @@ std::vector<PartCase> part_cases() {
       {"ungated", model_of(attention(), ungated_mlp()),
        "norms within a block, the activation of the feed-forward part"},
       {"latent", model_of(latent_attention(), mlp("")), "latent attention, a selection of keys"},
+      {"pooled_keys", model_of(pooled_attention(), mlp("")), "latent attention, a selection of keys"},
       {"head_experts", model_of(expert_attention(), mlp("")), "experts of attention heads"},
       {"slopes", model_of(sloped_attention(), mlp("")),
        "norms over all query or key heads, scores that fall with the distance of keys (ALiBi)"},
@@ -357,15 +432,19 @@ std::vector<PartCase> part_cases() {
       {"channel_delta_rule", model_of(channel_delta_rule(), mlp("")), "the gated delta rule"},
       {"mamba2", model_of(mamba2(), mlp("")), "state space layers (Mamba-2)"},
       {"mamba1", model_of(mamba1(), mlp("")), "selective scans (Mamba), convolutions over tokens"},
+      {"rg_lru", model_of(rg_lru(), mlp("")), "selective scans (Mamba), convolutions over tokens"},
       {"lightning", model_of(lightning(), mlp("")), "lightning attention"},
       {"short_conv", model_of(short_conv(), mlp("")), "convolutions over tokens"},
       {"attention_and_mamba", model_of(AttentionAndMambaPart{attention(), mamba2()}, mlp("")),
        "state space layers (Mamba-2)"},
+      {"adapted_attention", model_of(adapted_attention(), mlp("")), ""},
+      {"shared_block", model_with_shared_block(), "state space layers (Mamba-2)"},
       {"mixer_alone", model_of_one_part(attention(), EmptyPart()), ""},
       {"feed_forward_alone", model_of_one_part(EmptyPart(), mlp("")), ""},
       {"narrow_experts", model_of(attention(), narrow_experts()), "experts"},
       {"experts", model_of(attention(), experts_with_all()), "experts"},
       {"mlp_and_experts", model_of(attention(), both), "experts"},
+      {"connections", model_with_connections(), "several residual streams or embeddings of layers"},
       {"streams", model_with_streams(),
        "norms after a block, several residual streams or embeddings of layers"},
   };

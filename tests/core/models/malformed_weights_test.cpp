@@ -42,8 +42,8 @@ bool may_be_absent(const StoredTensor& tensor, const std::string& family) {
 
 // Returns whether the tensor belongs to a part that is not read, such as a vision tower.
 bool is_of_another_part(const StoredTensor& tensor) {
-  for (const char* part :
-       {"visual.", "vision_", "embed_vision.", "mm_projector.", "multi_modal_projector."}) {
+  for (const char* part : {"visual.", "vision_", "embed_vision.", "mm_projector.", "multi_modal_projector.",
+                           "vit_large_projector."}) {
     if (tensor.name.starts_with(part) || tensor.name.starts_with(std::string("model.") + part)) return true;
   }
   return false;

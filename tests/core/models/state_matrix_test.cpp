@@ -16,9 +16,10 @@ namespace quire::testing {
 namespace {
 
 // A family with each kind of mixer: delta rule with a decay per head and per channel, Mamba-2, attention
-// beside it, Mamba-1, lightning attention, short convolution.
-constexpr const char* kFamilies[] = {"qwen3_5", "kimi_linear", "mamba2", "falcon_h1",
-                                     "jamba",   "minimax",     "lfm2"};
+// beside it, Mamba-1, lightning attention, short convolution, RG-LRU. glm5_next has hyper-connections and
+// attention to pools of keys, zamba2 attention before Mamba-2.
+constexpr const char* kFamilies[] = {"qwen3_5", "kimi_linear", "mamba2",          "falcon_h1", "jamba",
+                                     "minimax", "lfm2",        "recurrent_gemma", "glm5_next", "zamba2"};
 constexpr int32_t kChunks[] = {1, 7, 16, 64, 999};
 constexpr int32_t kPages[] = {16, 256};
 constexpr int32_t kVocab = 160;

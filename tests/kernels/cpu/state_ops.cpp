@@ -1,3 +1,4 @@
+// Long file: each operation beside its plain recurrence.
 #include "tests/kernels/cpu/state_ops.h"
 
 #include <algorithm>
@@ -363,6 +364,10 @@ class SelectiveScanOp : public StateOp {
     step_ = take(spec.channels);
     key_ = take(spec.state_dim);
     query_ = take(spec.state_dim);
+    if (spec.kind == kernels::ScanKind::rg_lru) {
+      input_gate_ = take(spec.channels);
+      input_bias_ = random_floats(random, static_cast<size_t>(spec.channels));
+    }
     norm_.spec = spec.norm;
     norm_.gate = take(spec.channels);
     a_log_ = random_floats(random, at(spec.state_dim, spec.channels), -2.0f, 2.0f);
@@ -380,6 +385,8 @@ class SelectiveScanOp : public StateOp {
     p.step = {rows + step_, input_columns()};
     p.key = {rows + key_, input_columns()};
     p.query = {rows + query_, input_columns()};
+    p.input_gate = {rows + input_gate_, input_columns()};
+    p.input_bias = on.place(input_bias_);
     p.a_log = on.place(a_log_);
     p.step_bias = on.place(bias_);
     p.skip = on.place(skip_);
@@ -397,13 +404,22 @@ class SelectiveScanOp : public StateOp {
         const auto part = [&](int32_t first, int32_t column) {
           return Part{rows, wide, first, 0}(t, column);
         };
-        const double x = part(input_, c), step = softplus(part(step_, c) + double{bias_[size_t(c)]});
+        const bool is_lru = spec_.kind == kernels::ScanKind::rg_lru;
+        const double x = part(input_, c), dt = part(step_, c) + double{bias_[size_t(c)]};
+        const double step = is_lru ? sigmoid(dt) : softplus(dt);
         double result = double{skip_[size_t(c)]} * x;
         for (int32_t j = 0; j < n; ++j) {
           double& s = state[at(c, n) + size_t(j)];
           const double rate = std::exp(double{a_log_[at(j, channels) + size_t(c)]});
-          s = std::exp(-rate * step) * s + step * x * part(key_, j);
-          result += s * part(query_, j);
+          const double decay = std::exp(-rate * step);
+          if (is_lru) {
+            const double gate = sigmoid(part(input_gate_, c) + double{input_bias_[size_t(c)]});
+            s = decay * s + (t == 0 ? 1.0 : std::sqrt(1.0 - decay * decay)) * gate * x;
+            result += s;
+          } else {
+            s = decay * s + step * x * part(key_, j);
+            result += s * part(query_, j);
+          }
         }
         out[at(t, channels) + size_t(c)] = result;
       }
@@ -415,6 +431,8 @@ class SelectiveScanOp : public StateOp {
  private:
   kernels::SelectiveScanSpec spec_;
   int32_t input_, step_, key_, query_;
+  int32_t input_gate_ = 0;
+  std::vector<float> input_bias_;
   Norm norm_;
   std::vector<float> a_log_, bias_, skip_;
 };
@@ -515,6 +533,9 @@ void add_small(Ops& ops, Random& random) {
                          kernels::LinearAttentionSpec{3, 16, norm_of(GateKind::sigmoid, true, 48)});
   add<SelectiveScanOp>(ops, "mamba1", random,
                        kernels::SelectiveScanSpec{40, 16, norm_of(GateKind::silu, false, 40)});
+  add<SelectiveScanOp>(
+      ops, "rg_lru", random,
+      kernels::SelectiveScanSpec{40, 1, norm_of(GateKind::gelu_tanh, false, 40), kernels::ScanKind::rg_lru});
   add<ConvolveOp>(ops, "lfm2", random, kernels::ConvolutionSpec{48, 3, false}, true);
 }
 
@@ -563,6 +584,8 @@ Ops all_state_ops(Random& random) {
   bare.conv_taps = 0;
   add<StateSpaceOp>(ops, "mamba2 without convolution, norm and gate", random, bare);
   add<SelectiveScanOp>(ops, "mamba1 with ends", random, kernels::SelectiveScanSpec{37, 5, {}});
+  add<SelectiveScanOp>(ops, "rg_lru with ends", random,
+                       kernels::SelectiveScanSpec{37, 1, {}, kernels::ScanKind::rg_lru});
   add<ConvolveOp>(ops, "convolution of mamba1", random, kernels::ConvolutionSpec{150, 4, true}, false);
   add<ConvolveOp>(ops, "convolution of one tap", random, kernels::ConvolutionSpec{19, 1, false}, true);
   add<ConvolveOp>(ops, "convolution of eight taps", random, kernels::ConvolutionSpec{32, 8, true}, false);
@@ -574,7 +597,10 @@ void gated_norm_reference(const GatedNormSpec& spec, const double* input, const 
   const auto columns = static_cast<size_t>(spec.group_columns);
   const auto gated = [&](double y, size_t c) {
     if (spec.gate == GateKind::none) return y;
-    return y * (spec.gate == GateKind::silu ? silu(double{gate[c]}) : sigmoid(double{gate[c]}));
+    const double x = double{gate[c]};
+    if (spec.gate == GateKind::gelu_tanh)
+      return y * 0.5 * x * (1.0 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    return y * (spec.gate == GateKind::silu ? silu(x) : sigmoid(x));
   };
   const bool first = spec.gates_first || !spec.normalises;
   Doubles y(columns);

@@ -344,7 +344,8 @@ TEST_P(StateTest, AStepLeavesTheSlotsOfOthersAndTheBankItReadsFrom) {
 TEST_P(StateTest, GatedNormByItselfEqualsDoublePrecision) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
-  for (const auto gate : {kernels::GateKind::none, kernels::GateKind::silu, kernels::GateKind::sigmoid}) {
+  for (const auto gate : {kernels::GateKind::none, kernels::GateKind::silu, kernels::GateKind::sigmoid,
+                          kernels::GateKind::gelu_tanh}) {
     for (const bool gates_first : {false, true}) {
       kernels::GatedNormParams p;
       p.gate = gate;

@@ -226,9 +226,9 @@ double plain_gate(const MlpSpec& mlp, double gate, double up) {
     case Activation::gelu_tanh:
       return 0.5 * gate * (1.0 + std::tanh(0.7978845608028654 * (gate + 0.044715 * gate * gate * gate))) * up;
     default:
-      gate = std::min(gate, double(mlp.limit));
+      gate = std::min(gate, double(mlp.c));
       return gate / (1.0 + std::exp(-mlp.a * gate)) *
-             (std::clamp(up, double(-mlp.limit), double(mlp.limit)) + 1.0);
+             (std::clamp(up, double(-mlp.limit), double(mlp.limit)) + mlp.b);
   }
 }
 
@@ -257,6 +257,8 @@ void ExpertsTest::check_activations(const Experts& experts) {
     mlp.activation = kind;
     mlp.intermediate = 96;
     mlp.a = 1.702f;
+    mlp.b = 0.75f;
+    mlp.c = 0.4f;
     mlp.limit = 0.5f;
     for (const size_t rows : {size_t{3}, size_t{12}, size_t{100}, size_t{300}}) {
       SCOPED_TRACE(rows);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tests/kernels/cuda/cuda_device.h"
+#include "tests/support/connection_reference.h"
 
 namespace quire::kernels {
 namespace {
@@ -206,6 +207,52 @@ TEST_F(RowsTest, StreamsAreMixed) {
   }
 }
 
+TEST_F(RowsTest, ConnectedStreamsEqualDoublePrecision) {
+  constexpr size_t kStreams = 4, kTokens = 3, kColumns = 301;
+  ConnectionSpec spec;
+  spec.num_streams = kStreams;
+  spec.columns = kColumns;
+  spec.iterations = 20;
+  const size_t num_products = size(connection_products(spec)), kept = size(connection_coefficients(spec));
+  const auto products = random_floats(kTokens * num_products, random_), scale = random_floats(3, random_);
+  const auto base = random_floats(num_products, random_), result = random_floats(kTokens * kColumns, random_);
+  const auto streams = random_floats(kTokens * kStreams * kColumns, random_);
+  CollapseStreamsParams in;
+  static_cast<ConnectionSpec&>(in) = spec;
+  in.products = to_device(products);
+  in.scale = to_device(scale);
+  in.base = to_device(base);
+  float* const on_device = to_device(streams);
+  in.streams = on_device;
+  in.coefficients = poisoned<float>(kTokens * kept);
+  in.x = poisoned<float>(kTokens * kColumns);
+  in.tokens = kTokens;
+  ASSERT_EQ(table_->collapse_streams(context_, &in), Status::ok);
+  ExpandStreamsParams out;
+  static_cast<ConnectionSpec&>(out) = spec;
+  out.coefficients = in.coefficients;
+  out.result = to_device(result);
+  out.streams = on_device;
+  out.tokens = kTokens;
+  ASSERT_EQ(table_->expand_streams(context_, &out), Status::ok);
+  std::vector<double> x(kTokens * kColumns), after(kTokens * kStreams * kColumns);
+  for (size_t t = 0; t < kTokens; ++t) {
+    const testing::ConnectionReference own =
+        testing::connection_reference(spec, products.data() + t * num_products, scale.data(), base.data());
+    for (size_t c = 0; c < kColumns; ++c) {
+      for (size_t i = 0; i < kStreams; ++i) {
+        const double from = double{streams[(t * kStreams + i) * kColumns + c]};
+        x[t * kColumns + c] += own.pre[i] * from;
+        for (size_t j = 0; j < kStreams; ++j)
+          after[(t * kStreams + j) * kColumns + c] += own.mixing[i * kStreams + j] * from;
+        after[(t * kStreams + i) * kColumns + c] += own.post[i] * double{result[t * kColumns + c]};
+      }
+    }
+  }
+  EXPECT_LT(relative_error(from_device(in.x, x.size()), x), 1e-5);
+  EXPECT_LT(relative_error(from_device(on_device, after.size()), after), 1e-5);
+}
+
 // One sequence whose last tokens form the step; the keys of all earlier tokens are in its pages.
 struct SelectionCase {
   int32_t length = 0;
@@ -322,6 +369,67 @@ TEST_F(SelectionTest, TheBestPositionsAreChosen) {
 
 TEST_F(SelectionTest, EqualScoresChooseTheEarlierPositions) {
   check({.length = 600, .queries = 2, .num_selected = 300, .all_equal = true});
+}
+
+// Keys are small integers, and gates are equal, so sums are exact and many scores are equal.
+TEST_F(SelectionTest, PoolsOfKeysAreChosenAsOne) {
+  constexpr int32_t kLength = 203, kPool = 4, kSelected = 32, kColumns = 2 * kIndexDim, kWords = 9;
+  constexpr int32_t kNumPages = (kLength + kPageTokens - 1) / kPageTokens;
+  std::uniform_int_distribution<int32_t> any(-2, 2);
+  std::vector<float> query, rows, weights(size(kLength) * kIndexHeads, 1.0f);
+  for (int32_t i = 0; i < kLength * kIndexHeads * kIndexDim; ++i)
+    query.push_back(static_cast<float>(any(random_)));
+  for (int32_t i = 0; i < kLength * kColumns; ++i)
+    rows.push_back(i % kColumns < kIndexDim ? static_cast<float>(any(random_)) : 0.25f);
+  std::vector<int32_t> pages(size(kNumPages)), positions(size(kLength));
+  std::iota(pages.rbegin(), pages.rend(), 0);
+  std::iota(positions.begin(), positions.end(), 0);
+  SelectKeysParams p;
+  p.num_heads = kIndexHeads;
+  p.head_dim = kIndexDim;
+  p.num_selected = kSelected;
+  p.pool = kPool;
+  p.query = to_device(query);
+  p.key = to_device(rows);
+  p.weights = to_device(weights);
+  p.pool_bias = to_device(std::vector<float>(size(kPool) * kIndexDim, 0.5f));
+  p.batch.num_tokens = p.batch.max_kv_tokens = kLength;
+  p.batch.num_sequences = 1;
+  p.batch.page_table_stride = kNumPages;
+  p.batch.page_table = to_device(pages);
+  p.batch.positions = to_device(positions);
+  p.batch.sequence_of_token = to_device(std::vector<int32_t>(size(kLength), 0));
+  p.kv_shape.page_tokens = kPageTokens;
+  p.kv_shape.index_dim = kColumns;
+  p.kv.index_keys = poisoned<uint16_t>(size(kNumPages) * kPageTokens * kColumns);
+  p.selected = poisoned<uint32_t>(size(kLength) * kWords);
+  p.selected_words = kWords;
+  ASSERT_EQ(table_->select_keys(context_, &p), Status::ok);
+  std::vector<uint32_t> expected;
+  for (int32_t t = 0; t < kLength; ++t) {
+    const int32_t count = (t + 1) / kPool;
+    std::vector<float> scores(size(count));
+    for (int32_t i = 0; i < count; ++i) {
+      for (int32_t h = 0; h < kIndexHeads; ++h) {
+        float product = 0.0f;
+        for (int32_t j = 0; j < kPool * kIndexDim; ++j)
+          product += query[size((t * kIndexHeads + h) * kIndexDim + j % kIndexDim)] *
+                     rows[size((i * kPool + j / kIndexDim) * kColumns + j % kIndexDim)] / kPool;
+        scores[size(i)] += std::max(product, 0.0f);
+      }
+    }
+    std::vector<int32_t> order(size(count));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int32_t a, int32_t b) { return scores[size(a)] > scores[size(b)]; });
+    std::vector<uint32_t> mask(kWords, 0U);
+    const auto mark = [&](int32_t position) { mask[size(position / 32)] |= 1U << (position % 32); };
+    for (int32_t i = 0; i < std::min(count, kSelected / kPool); ++i)
+      for (int32_t j = 0; j < kPool; ++j) mark(order[size(i)] * kPool + j);
+    for (int32_t position = count * kPool; position <= t; ++position) mark(position);
+    expected.insert(expected.end(), mask.begin(), mask.end());
+  }
+  EXPECT_EQ(from_device(p.selected, expected.size()), expected);
 }
 
 TEST_F(SelectionTest, LongSequencesRecomputeScores) {
