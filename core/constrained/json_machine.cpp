@@ -718,7 +718,16 @@ LanguageId JsonMachine::unused(LanguageId language, const Facts& facts, bool str
 
 bool JsonMachine::has_unused(GoalId goal, const Facts& facts) {
   const GoalProgram& program = goals_[goal];
-  if (!program.objects.empty() || !program.arrays.empty()) return true;
+  const auto list = static_cast<uint32_t>(facts.back());
+  const auto is_unused_object = [&](uint32_t object) {
+    return !program_of(object).classes.empty() || !used_.has(list, "{}");
+  };
+  const auto is_unused_array = [&](uint32_t array) {
+    return arrays_[facts_[array][kTerm]].max != 0 || !used_.has(list, "[]");
+  };
+  if (std::any_of(program.objects.begin(), program.objects.end(), is_unused_object) ||
+      std::any_of(program.arrays.begin(), program.arrays.end(), is_unused_array))
+    return true;
   return !languages_.is_empty(unused(program.strings, facts, true)) ||
          !languages_.is_empty(unused(program.numbers, facts, false));
 }

@@ -168,6 +168,31 @@ TEST(JsonForm, OrderLeavesNoDeadEnd) {
   EXPECT_TRUE(draws(two_of_three, R"({"b": 2, "c": 3})"));
 }
 
+// Members without a name of their own come after those that other members need.
+TEST(JsonForm, OtherMembersComeAfterThoseThatAreNeeded) {
+  const char* const schema = R"({"properties": {"a": {"const": 1}, "b": {"const": 2}},
+      "patternProperties": {"^x-": {"const": 3}}, "dependentRequired": {"a": ["b"]}})";
+  EXPECT_FALSE(draws(schema, R"({"a": 1})"));
+  EXPECT_FALSE(draws(schema, R"({"a": 1, "x-y": 3})"));
+  EXPECT_FALSE(Matcher(drawn(schema)).accept_text("{\"a\": 1, \"x"));
+  EXPECT_TRUE(draws(schema, R"({"a": 1, "b": 2, "x-y": 3})"));
+  EXPECT_TRUE(draws(schema, R"({"b": 2, "x-y": 3})"));
+  EXPECT_TRUE(draws(schema, R"({"x-y": 3, "x-z": 3})"));
+}
+
+// After the only value of an empty object or array, no other item can differ from it.
+TEST(JsonForm, AUniqueListEndsAfterItsOnlyValue) {
+  const auto list_of = [](const std::string& items) {
+    return R"({"type": "array", "uniqueItems": true, "items": )" + items + "}";
+  };
+  const std::string empty = list_of(R"({"type": "object", "properties": {}, "additionalProperties": false})");
+  EXPECT_TRUE(draws(empty.c_str(), "[{}]"));
+  EXPECT_FALSE(Matcher(drawn(empty.c_str())).accept_text("[{},"));
+  const std::string none = list_of(R"({"type": ["array", "null"], "maxItems": 0})");
+  EXPECT_TRUE(draws(none.c_str(), "[[], null]"));
+  EXPECT_FALSE(Matcher(drawn(none.c_str())).accept_text("[null, [],"));
+}
+
 TEST(JsonForm, TheOrderFollowsTheKeywordsThatNameMembers) {
   const char* const base_first = R"({"allOf": [{"$ref": "#/$defs/base"}], "properties": {"b": {"const": 1}},
       "$defs": {"base": {"properties": {"a": {"const": 1}}}}})";
