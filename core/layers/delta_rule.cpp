@@ -69,6 +69,7 @@ void needs(const DeltaPart& part, Needs& all) {
     all.scratch(Scratch::latent, part.gate_path->up.outputs());
   }
   all.state(kernels::state_bytes(kernels::state_shape(spec)));
+  all.solved_lines(kernels::solved_line_bytes(spec));
 }
 
 void each_weight(const DeltaLayer& layer, WeightVisitor& visitor) {

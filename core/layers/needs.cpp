@@ -30,6 +30,10 @@ void Needs::state(uint64_t bytes) {
   *part = bytes;
 }
 
+void Needs::solved_lines(uint64_t bytes) {
+  shape_.state_line_bytes = std::max(shape_.state_line_bytes, bytes);
+}
+
 void Needs::scratch(kernels::Scratch kind, int32_t columns) {
   raise(shape_.columns.at(kind), columns);
 }

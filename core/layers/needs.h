@@ -44,10 +44,11 @@ struct TransformerShape {
   int32_t first_layer = 0;
   int32_t hidden_size = 0;
   int32_t vocab_size = 0;
-  int32_t num_heads = 0;       // maximum over the layers
-  int32_t head_dim = 0;        // maximum over the layers, of keys and values
-  int32_t max_columns = 0;     // maximum of inputs and outputs over all matrices except the head
-  int32_t expert_columns = 0;  // maximum of inputs plus outputs over the experts' matrices
+  int32_t num_heads = 0;          // maximum over the layers
+  int32_t head_dim = 0;           // maximum over the layers, of keys and values
+  int32_t max_columns = 0;        // maximum of inputs and outputs over all matrices except the head
+  int32_t expert_columns = 0;     // maximum of inputs plus outputs over the experts' matrices
+  uint64_t state_line_bytes = 0;  // maximum of solved_line_bytes over the layers
   std::vector<int32_t> rotary_dims;
   std::vector<LayerCacheSize> caches;  // [num_layers]
   WorkspaceColumns columns;
@@ -70,6 +71,8 @@ class Needs {
   void cache(const LayerCacheSize& size);
   // Adds `bytes` to the recurrent state of the current layer.
   void state(uint64_t bytes);
+  // Requires memory for solved lines of this size.
+  void solved_lines(uint64_t bytes);
 
   // Requires a scratch buffer of `columns` f32 per token.
   void scratch(kernels::Scratch kind, int32_t columns);

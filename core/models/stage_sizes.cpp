@@ -16,6 +16,7 @@ kernels::ContextLimits context_limits(const TransformerShape& shape,
   limits.expert_columns = shape.expert_columns;
   limits.num_heads = shape.num_heads;
   limits.head_dim = shape.head_dim;
+  limits.state_line_bytes = shape.state_line_bytes;
   return limits;
 }
 

@@ -297,7 +297,8 @@ cudaError_t setup_kernels(Device& device) {
                           setup_attention_single,
                           setup_pointwise,
                           setup_choose,
-                          setup_heads})
+                          setup_heads,
+                          setup_lines})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   for (const auto step :
        {setup_attention_decode, setup_attention_prefill, setup_attention_shared, setup_attention_any,

@@ -59,6 +59,8 @@ struct ContextLimits {
   int32_t head_dim = 0;
   int32_t handed_columns = 0;  // columns of rows that write_rows or read_rows transfer, other than logits; 0:
                                // none
+  uint64_t state_line_bytes =
+      0;  // the largest solved_line_bytes of any layer; 0: no lines are solved in advance
 };
 
 enum class StepAction : int32_t {

@@ -17,6 +17,8 @@ namespace quire::kernels {
 inline constexpr int32_t kStateLine = 16;     // C: tokens from one line to the next
 inline constexpr int32_t kMaxStateKey = 256;  // largest key_dim
 inline constexpr int32_t kMaxConvTaps = 8;
+inline constexpr int32_t kMaxSolvedKey = 128;  // largest key_dim of lines that are solved: solved_line_bytes
+inline constexpr int32_t kMaxSolvedTaps = 4;   // most conv_taps of these
 
 enum class GateKind : uint8_t { none, silu, sigmoid, gelu_tanh };
 
@@ -113,6 +115,7 @@ struct StateShape {
   int32_t key = 0;    // elements of a row
   int32_t update = 0;
   int32_t decay = 0;
+  int32_t factor = 0;
 };
 
 constexpr StateShape state_shape(const ConvolutionSpec& spec) {
@@ -128,7 +131,31 @@ constexpr StateShape state_shape(const DeltaRuleSpec& spec) {
           .state = int64_t{key} * values,
           .key = spec.num_key_heads * key,
           .update = values,
-          .decay = spec.num_heads * (spec.decay_per_channel ? key : 1)};
+          .decay = spec.num_heads * (spec.decay_per_channel ? key : 1),
+          .factor = spec.num_heads};
+}
+
+// Returns true if a backend may solve the lines of these heads as matrices. Others it computes row by row.
+constexpr bool solves_lines(const DeltaRuleSpec& spec) {
+  return spec.key_dim <= kMaxSolvedKey && spec.conv_taps <= kMaxSolvedTaps;
+}
+
+// Returns the bytes that one solved line takes, a multiple of 64: for each key head, or head if decays are
+// per channel, its keys and queries (and decayed keys) in 2 x 16 bits; for each head two matrices of
+// [kStateLine, kStateLine] in 2 x 16 bits, and decays. 0: solves_lines is false.
+constexpr size_t solved_line_bytes(const DeltaRuleSpec& spec) {
+  if (!solves_lines(spec)) return 0;
+  const size_t row_bytes = size_t{kStateLine} * kMaxSolvedKey * 4,
+               matrix_bytes = size_t{kStateLine} * kStateLine * 4;
+  const auto heads = static_cast<size_t>(spec.num_heads), key_heads = static_cast<size_t>(spec.num_key_heads);
+  const size_t of_head =
+      2 * matrix_bytes + (spec.decay_per_channel ? size_t{kMaxSolvedKey} : 3 * size_t{kStateLine}) * 4;
+  return (spec.decay_per_channel ? 3 * heads : 2 * key_heads) * row_bytes + heads * of_head;
+}
+
+// Returns the most lines of a step that are solved side by side, of any sequences.
+constexpr int32_t max_solved_lines(int32_t max_tokens) {
+  return max_tokens / 32 * 3 + 3;
 }
 
 constexpr StateShape state_shape(const StateSpaceSpec& spec) {
@@ -165,6 +192,7 @@ struct StateLayout {
   size_t keys = 0;     // kStateLine rows
   size_t updates = 0;  // kStateLine rows
   size_t decays = 0;   // kStateLine rows
+  size_t factors = 0;  // kStateLine rows: beta, which solved lines need again
   size_t inputs = 0;  // [taps - 1 + kStateLine, conv_channels]: taps - 1 inputs before the line, then its own
   size_t bank_bytes = 0;  // the second bank begins here
 };
@@ -181,6 +209,7 @@ constexpr StateLayout state_layout(const StateShape& shape) {
   layout.keys = place(int64_t{kStateLine} * shape.key);
   layout.updates = place(int64_t{kStateLine} * shape.update);
   layout.decays = place(int64_t{kStateLine} * shape.decay);
+  layout.factors = place(int64_t{kStateLine} * shape.factor);
   layout.inputs =
       place(shape.conv_taps > 0 ? int64_t{kStateLine + shape.conv_taps - 1} * shape.conv_channels : 0);
   layout.bank_bytes = end;

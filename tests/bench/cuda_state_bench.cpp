@@ -207,6 +207,11 @@ int main(int argc, char** argv) {
   limits.vocab_size = 1024;
   limits.num_heads = 1;
   limits.head_dim = 64;
+  DeltaRuleSpec largest;
+  largest.num_heads = largest.num_key_heads = 48;
+  largest.key_dim = kDim;
+  largest.decay_per_channel = true;
+  limits.state_line_bytes = solved_line_bytes(largest);
   Context* context = nullptr;
   check(table.create_context(device, &limits, &context), "making a context");
   for (const int32_t sequences : {1, 16, 64, 256})

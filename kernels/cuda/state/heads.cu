@@ -175,8 +175,8 @@ __device__ __forceinline__ void gate_results(const Block<Space>& b, const Tile& 
   for (int t = b.warp; t < tile.count; t += kWarps) {
     const size_t row = tile.row + t;
     const float* gate = a.gate.rows != nullptr ? a.gate.rows + row * a.gate.stride + column : nullptr;
-    gate_group_by_warp(a.gate_spec, b.space.results[t], gate, weight,
-                       a.output + row * (a.num_heads * a.value_dim) + column);
+    gate_columns_by_warp<128>(a.gate_spec, b.space.results[t], gate, weight,
+                              a.output + row * (a.num_heads * a.value_dim) + column);
   }
 }
 
@@ -273,8 +273,10 @@ cudaError_t launch_form(const HeadsArguments& a, int first_sequence, int num_seq
                        l.stream, l.dependent, a, first_sequence, tiles);
 }
 
-// Keys of at most this many elements are computed with kKeys = 16.
-constexpr int kShortKey = 16 * kWarps;
+// Returns true if kKeys is 16. The delta rule has few such shapes that launch_lines does not compute.
+bool is_short(const HeadsArguments& a) {
+  return a.key_dim <= 16 * kWarps && (a.rule == HeadRule::state_space || a.rule == HeadRule::linear);
+}
 
 template <int kKeys, Form kForm>
 cudaError_t launch_sequences(const HeadsArguments& a, Launch l) {
@@ -294,7 +296,9 @@ cudaError_t launch_sequences(const HeadsArguments& a, Launch l) {
 
 template <Form kForm>
 cudaError_t launch_rule(const HeadsArguments& a, Launch l) {
-  return a.key_dim <= kShortKey ? launch_sequences<16, kForm>(a, l) : launch_sequences<32, kForm>(a, l);
+  if constexpr (kForm == Form::plain)
+    if (is_short(a)) return launch_sequences<16, kForm>(a, l);
+  return launch_sequences<32, kForm>(a, l);
 }
 
 template <int kKeys, int kCols, int kRows, Form kForm>
@@ -309,9 +313,13 @@ cudaError_t setup_form(int shared_limit) {
 
 template <Form kForm>
 cudaError_t setup_rule(int limit) {
-  for (const auto step :
-       {setup_form<16, 4, 1, kForm>, setup_form<16, 2, 1, kForm>, setup_form<16, 1, kStateLine, kForm>,
-        setup_form<32, 2, 1, kForm>, setup_form<32, 1, kStateLine, kForm>})
+  const cudaError_t error = setup_form<32, 2, 1, kForm>(limit);
+  return error == cudaSuccess ? setup_form<32, 1, kStateLine, kForm>(limit) : error;
+}
+
+cudaError_t setup_short(int limit) {
+  for (const auto step : {setup_form<16, 4, 1, Form::plain>, setup_form<16, 2, 1, Form::plain>,
+                          setup_form<16, 1, kStateLine, Form::plain>})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   return cudaSuccess;
 }
@@ -320,7 +328,7 @@ cudaError_t setup_rule(int limit) {
 
 bool gates_singles(const HeadsArguments& a) {
   return a.result == HeadResult::value_rows && a.gate_spec.group_columns == a.value_dim &&
-         a.value_dim <= (a.key_dim <= kShortKey ? 128 : 64);
+         a.value_dim <= (a.solves_lines || is_short(a) ? 128 : 64);
 }
 
 cudaError_t launch_heads(const HeadsArguments& a, Launch l) {
@@ -337,7 +345,8 @@ cudaError_t launch_heads(const HeadsArguments& a, Launch l) {
 }
 
 cudaError_t setup_heads(int shared_limit) {
-  cudaError_t error = setup_rule<Form::plain>(shared_limit);
+  cudaError_t error = setup_short(shared_limit);
+  if (error == cudaSuccess) error = setup_rule<Form::plain>(shared_limit);
   if (error == cudaSuccess) error = setup_rule<Form::delta>(shared_limit);
   return error == cudaSuccess ? setup_rule<Form::delta_per_channel>(shared_limit) : error;
 }

@@ -24,6 +24,7 @@ struct Space {
   static constexpr int kTile = 32 * kCols;
   static constexpr bool kReads = kForm != Form::plain;
   static constexpr bool kPerChannel = kForm == Form::delta_per_channel;
+  static constexpr bool kSolves = false;
   // Products of a single token's key and query are computed together, those of more tokens one after the
   // other.
   static constexpr bool kIsSingle = kRows == 1;
@@ -95,6 +96,9 @@ struct Block {
   __device__ const float* kept_decays(const uint8_t* bank) const {
     return floats_at(bank, a.memory.layout.decays) +
            static_cast<size_t>(head) * kStateLine * (Space::kPerChannel ? padded_key : 1);
+  }
+  __device__ const float* kept_factors(const uint8_t* bank) const {
+    return floats_at(bank, a.memory.layout.factors) + static_cast<size_t>(head) * kStateLine;
   }
   // Returns the first of this thread's elements of the state.
   __device__ const float* kept_state(const uint8_t* bank) const {

@@ -197,7 +197,9 @@ __device__ __forceinline__ void prepare_tokens(const Block<Space>& b, const Tile
         factor = __fmul_rn(r.beta_scale, sigmoid_of(a.beta.rows[row * a.beta.stride + head]));
       }
     }
-    b.space.factors[t] = factor;
+    b.space.factors[Space::kSolves ? tile.begin + t : t] = factor;
+    if (Space::kSolves && tile.bank != nullptr && b.first_column == 0)
+      const_cast<float*>(b.kept_factors(tile.bank))[tile.begin + t] = factor;
   }
   if (Space::kPerChannel) return;
   float sum = tile.begin > 0 ? b.space.decays[0][tile.begin - 1] : 0.0f, own = 0.0f;

@@ -60,6 +60,8 @@ enum class HeadRule : uint8_t { delta, delta_per_channel, state_space, linear };
 // Heads with a state: S <- decay S + key update^T, o = S^T query.
 struct HeadsArguments {
   HeadRule rule = HeadRule::delta;
+  bool solves_lines = false;     // true: for launch_lines, false: for launch_heads
+  size_t solved_line_bytes = 0;  // as in state_specs.h
   StateMemory memory;
   int num_sequences = 0;
   int num_single = 0;  // leading sequences with one token each
@@ -85,9 +87,19 @@ struct HeadsArguments {
   __half* output = nullptr;  // [rows, num_heads * value_dim]
 };
 
-// Returns true if launch_heads gates the rows of single tokens itself, although the result is value_rows.
+// Returns true if the kernel gates the rows of single tokens itself, although the result is value_rows.
 bool gates_singles(const HeadsArguments& arguments);
 cudaError_t launch_heads(const HeadsArguments& arguments, Launch launch);
+
+// What launch_lines needs to know of a step's tokens.
+struct LineTokens {
+  int num_tokens = 0;
+  int longest = 0;                  // most tokens of a sequence
+  uint8_t* solved_lines = nullptr;  // memory for max_solved_lines(num_tokens) lines, or nullptr
+};
+// Computes the delta rule of specs for which kernels::solves_lines is true. Without memory for solved lines
+// the results have the same bits.
+cudaError_t launch_lines(const HeadsArguments& arguments, const LineTokens& tokens, Launch launch);
 cudaError_t launch_convolve(const ConvolveParams& params, const StateMemory& memory, Launch launch);
 cudaError_t launch_scan(const SelectiveScanParams& params, const StateMemory& memory, Launch launch);
 
@@ -112,6 +124,7 @@ struct BankGroups {
   int keys = 1;
   int updates = 1;
   int decays = 1;
+  int factors = 1;
 };
 // For sequences that go on in another slot: copies what their bank holds before their first token.
 cudaError_t launch_move(const BatchView& batch, const StateMemory& memory, const StateShape& shape,
@@ -119,6 +132,7 @@ cudaError_t launch_move(const BatchView& batch, const StateMemory& memory, const
 
 // Called once per device, with the device current: load the kernels onto the card.
 cudaError_t setup_heads(int shared_limit);
+cudaError_t setup_lines(int shared_limit);
 cudaError_t setup_state();
 
 }  // namespace quire::kernels

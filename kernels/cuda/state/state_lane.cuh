@@ -79,11 +79,11 @@ __device__ __forceinline__ float* kept_input(const StateMemory& m, uint8_t* bank
 }
 
 __device__ __forceinline__ float sigmoid_of(float x) {
-  return __fdiv_rn(1.0f, __fadd_rn(1.0f, expf(-x)));
+  return __fdividef(1.0f, __fadd_rn(1.0f, __expf(-x)));
 }
 
 __device__ __forceinline__ float silu_of(float x) {
-  return __fdiv_rn(x, __fadd_rn(1.0f, expf(-x)));
+  return __fdividef(x, __fadd_rn(1.0f, __expf(-x)));
 }
 
 // x/2 (1 + tanh(u)) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3).

@@ -185,9 +185,6 @@ __global__ void __launch_bounds__(kScanThreads) scan_kernel(const __grid_constan
   }
 }
 
-// Groups of at most this many columns are normalised by a warp, larger ones by a block.
-constexpr int kWarpColumns = 512;
-
 template <typename Input, typename Gate>
 __global__ void __launch_bounds__(kThreads) gated_norm_kernel(const __grid_constant__ GatedRows a) {
   __shared__ float sums[kThreads / 32];
@@ -247,6 +244,7 @@ __global__ void __launch_bounds__(kThreads) move_kernel(const __grid_constant__ 
   copy_rows(from, to, layout.keys, a.shape.key, a.groups.keys, num_rows);
   copy_rows(from, to, layout.updates, a.shape.update, a.groups.updates, num_rows);
   copy_rows(from, to, layout.decays, a.shape.decay, a.groups.decays, num_rows);
+  copy_rows(from, to, layout.factors, a.shape.factor, a.groups.factors, num_rows);
   if (a.shape.conv_taps == 0) return;
   const int before = a.shape.conv_taps - 1, first = line > 0 ? 0 : before;
   copy_floats(from, to, layout.inputs + static_cast<size_t>(first) * a.shape.conv_channels * sizeof(float),

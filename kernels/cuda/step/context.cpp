@@ -107,6 +107,10 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   const size_t most_rows = (std::max(tokens, rows) + kMaxTileTokens - 1) / kMaxTileTokens * kMaxTileTokens;
   c.gathered_elements = most_rows * (static_cast<size_t>(l.max_columns) + kBlockRows);
   build.take(c.gathered, c.gathered_elements, "allocating memory for gathered activations");
+  if (l.state_line_bytes > 0)
+    build.take(c.solved_lines,
+               static_cast<size_t>(max_solved_lines(l.max_tokens)) * static_cast<size_t>(l.state_line_bytes),
+               "allocating memory for solved lines");
   if (l.expert_columns > 0) {
     const size_t rows_of_tokens = tokens * kExpertSlotsPerToken;
     c.expert_input_elements = std::min(rows_of_tokens * static_cast<size_t>(l.expert_columns + kBlockRows),

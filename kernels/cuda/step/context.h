@@ -78,6 +78,7 @@ struct Context {
   bool moves_states = false;   // a sequence of the latest batch continues its state in another slot
   __half* gathered = nullptr;  // [max_tokens up to a whole tile, max_columns + kBlockRows]
   size_t gathered_elements = 0;
+  uint8_t* solved_lines = nullptr;  // [max_solved_lines] of state_line_bytes, or nullptr
   // Only with experts (MoE): their rows sorted into tiles, and the input of the tiles.
   int32_t* expert_slots = nullptr;  // [kMaxExpertSlots] experts of tiles, then [kMaxExpertSlots] rows of
                                     // slots

@@ -71,12 +71,19 @@ FloatRows rows_of(const StateRows& rows, const ConvolutionTaps& taps = {}, int32
       static_cast<float*>(rows.rows), rows.stride, {taps.weight, taps.bias, taps.tap_stride, first_channel}};
 }
 
+cudaError_t launch(const Context& c, const HeadsArguments& a, const BatchView& batch) {
+  if (!a.solves_lines) return launch_heads(a, c.launch());
+  LineTokens tokens = {batch.num_tokens, batch.max_query_tokens};
+  if (a.solved_line_bytes <= c.limits.state_line_bytes) tokens.solved_lines = c.solved_lines;
+  return launch_lines(a, tokens, c.launch());
+}
+
 // Computes the heads, then the gated norm of rows that their kernel has not gated.
 Status run_heads(Context& c, const char* operation, HeadsArguments& a, const StateOpParams& p,
                  const StateShape& shape, const GatedNormSpec& spec, const GatedNormInput& norm) {
   const int32_t columns = a.num_heads * a.value_dim, key_heads = a.num_heads / a.heads_per_key;
   if (const Status s = check_norm(c, operation, spec, norm.gate.rows, columns); s != Status::ok) return s;
-  const BankGroups groups = {key_heads, a.num_heads, a.num_heads};
+  const BankGroups groups = {key_heads, a.num_heads, a.num_heads, a.num_heads};
   if (const Status s = open_states(c, operation, p, shape, groups, a.memory); s != Status::ok) return s;
   if (p.batch.num_sequences <= 0) return Status::ok;
   a.num_sequences = p.batch.num_sequences;
@@ -88,7 +95,7 @@ Status run_heads(Context& c, const char* operation, HeadsArguments& a, const Sta
   if (spec.gate == GateKind::none) a.gate = {};
   a.gate_weight = norm.weight;
   a.result = has_gate(spec) ? HeadResult::value_rows : HeadResult::output;
-  if (const Status s = check(c, launch_heads(a, c.launch()), "computing heads with state"); s != Status::ok)
+  if (const Status s = check(c, launch(c, a, p.batch), "computing heads with state"); s != Status::ok)
     return s;
   const int32_t gated = gates_singles(a) ? a.num_single : 0, rows = p.batch.num_tokens - gated;
   if (!has_gate(spec) || rows <= 0) return Status::ok;
@@ -129,6 +136,8 @@ Status delta_rule(Context* context, const DeltaRuleParams* params) {
   const DeltaRuleParams& p = *params;
   HeadsArguments a;
   a.rule = p.decay_per_channel ? HeadRule::delta_per_channel : HeadRule::delta;
+  a.solves_lines = solves_lines(p);
+  a.solved_line_bytes = solved_line_bytes(p);
   a.num_heads = p.num_heads;
   a.heads_per_key =
       p.num_key_heads > 0 && p.num_heads % p.num_key_heads == 0 ? p.num_heads / p.num_key_heads : 0;

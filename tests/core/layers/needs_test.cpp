@@ -37,6 +37,16 @@ TEST(Needs, MixersWithAStateHaveBytesForIt) {
   }
 }
 
+// At least the keys and queries of one head.
+TEST(Needs, OnlyTheDeltaRuleHasMemoryForSolvedLines) {
+  for (const PartCase& part : part_cases()) {
+    const bool is_delta = std::holds_alternative<DeltaPart>(part.model.layers.front().mixer);
+    const uint64_t bytes = shape_of(part.model).state_line_bytes;
+    EXPECT_EQ(bytes >= uint64_t{2 * kernels::kStateLine * kernels::kMaxSolvedKey * 4}, is_delta) << part.name;
+    EXPECT_EQ(bytes % 64, 0U) << part.name;
+  }
+}
+
 TEST(Needs, SizesThatNoKernelHasAreRefused) {
   for (const PartCase& part : part_cases()) {
     ModelSpec model = part.model;

@@ -561,14 +561,21 @@ Ops all_state_ops(Random& random) {
   Ops ops;
   add_small(ops, random);
   add<DeltaOp>(ops, "gdn of whole size", random, delta(2, 1, 128, 128));
-  add<DeltaOp>(ops, "gdn with ends", random, delta(3, 1, 20, 13));
+  add<DeltaOp>(ops, "gdn with ends", random, delta(5, 1, 20, 13));
   add<DeltaOp>(ops, "gdn with wide values", random, delta(1, 1, 16, 150));
+  add<DeltaOp>(ops, "gdn with long keys", random, delta(2, 1, 150, 80));
+  for (const int32_t taps : {2, 5}) {
+    kernels::DeltaRuleSpec tapped = by_channel(delta(2, 1, 32, 32), DecayKind::softplus);
+    tapped.conv_taps = taps;
+    add<DeltaOp>(ops, taps == 2 ? "kda of two taps" : "kda of five taps", random, tapped);
+  }
   kernels::DeltaRuleSpec plain = delta(2, 2, 16, 16);
   plain.conv_taps = 0;
   plain.beta_scale = 2.0f;
   plain.norm = norm_of(GateKind::sigmoid, true, 32, false, false);
   add<DeltaOp>(ops, "gdn without convolution, norm over heads", random, plain);
   add<DeltaOp>(ops, "kda bounded", random, by_channel(delta(2, 2, 32, 32), DecayKind::bounded));
+  add<DeltaOp>(ops, "kda of whole size", random, by_channel(delta(2, 2, 128, 128), DecayKind::softplus));
   add<DeltaOp>(ops, "kda with ends", random, by_channel(delta(2, 1, 21, 9), DecayKind::bounded));
   add<StateSpaceOp>(ops, "mamba2 of whole size", random, state_space(2, 1, 128, 64));
   kernels::StateSpaceSpec limited = state_space(6, 3, 18, 10);

@@ -204,13 +204,21 @@ class CudaStates {
 class StateTest : public CudaTest {
  protected:
   void SetUp() override {
-    CudaTest::SetUp();
+    open(true);
+    if (device_ != nullptr) make_context(limits_with(kLineBytes));
     const auto seed = std::random_device{}();
     RecordProperty("seed", std::to_string(seed));
     random_ = Random(seed);
   }
   CudaStates states(const StateOp& op, int32_t num_slots) {
     return {device_, context_, *table_, op, num_slots};
+  }
+  // Limits of a context with memory for solved lines of this size.
+  static constexpr uint64_t kLineBytes = 512 << 10;
+  static ContextLimits limits_with(uint64_t line_bytes) {
+    ContextLimits limits = small_limits();
+    limits.state_line_bytes = line_bytes;
+    return limits;
   }
   std::vector<uint16_t> straight_run(const StateOp& op, const std::vector<float>& rows) {
     CudaStates slots = states(op, 1);
@@ -228,13 +236,14 @@ std::vector<uint16_t> part_of(const StateOp& op, const std::vector<uint16_t>& re
 
 TEST_F(StateTest, EqualsTheRecurrenceInDoublePrecision) {
   for (const auto& op : all_state_ops(random_)) {
-    const auto rows = op->random_rows(random_, 53);
+    constexpr int32_t kTokens = 85;
+    const auto rows = op->random_rows(random_, kTokens);
     const auto expected = op->reference(rows);
     // A rounding to f16 is off by 3e-4 at most.
     EXPECT_LT(relative_error(to_floats(straight_run(*op, rows)), expected), 4e-4) << op->name();
     CudaStates slots = states(*op, 1);
     std::vector<uint16_t> single;
-    for (int32_t position = 0; position < 53; position += position < 14 ? 14 : 1) {
+    for (int32_t position = 0; position < kTokens; position += position < 14 ? 14 : 1) {
       const auto part = slots.step({{&rows, position, position < 14 ? 14 : 1, 0, 0}})[0];
       single.insert(single.end(), part.begin(), part.end());
     }
@@ -257,6 +266,58 @@ TEST_F(StateTest, EveryLengthHasTheBitsOfTheStraightRun) {
       ASSERT_EQ(next, part_of(*op, expected, length, 1)) << op->name() << length;
     }
   }
+}
+
+// Prompts whose lines are solved in advance, and those whose lines are not, all in one step: the bits of
+// short chunks by themselves. Each prompt begins within a line, at one, or where the state is still to be
+// formed.
+TEST_F(StateTest, LongPromptsInCompanyHaveTheBitsOfShortChunks) {
+  constexpr int32_t kTokens = 150, kCounts[] = {64, 1, 79, 80, 2, 81, 63, 97};
+  for (const auto& op : small_state_ops(random_)) {
+    CudaStates slots = states(*op, 9);
+    std::vector<std::vector<float>> rows;
+    std::vector<std::vector<uint16_t>> expected;
+    for (int32_t s = 0; s < 8; ++s) {
+      rows.push_back(op->random_rows(random_, kTokens));
+      expected.emplace_back();
+      slots.poison(8);
+      for (int32_t position = 0; position < kTokens; position += 25) {
+        const auto part = slots.step({{&rows.back(), position, 25, 8, 8}})[0];
+        expected.back().insert(expected.back().end(), part.begin(), part.end());
+      }
+    }
+    std::vector<TestLane> lanes;
+    for (const int32_t s : random_.permutation(8)) {
+      const int32_t begin = static_cast<int32_t>(random_.below(3)) * 16 + (s % 3 == 0 ? 0 : s);
+      if (begin > 0) slots.step({{&rows[size(s)], 0, begin, s, s}});
+      lanes.push_back({&rows[size(s)], begin, kCounts[s], s, s});
+    }
+    for (int32_t time = 0; time < 2; ++time) {
+      const auto results = slots.step(lanes);
+      for (size_t i = 0; i < lanes.size(); ++i)
+        ASSERT_EQ(results[i], part_of(*op, expected[size(lanes[i].write)], lanes[i].position, lanes[i].count))
+            << op->name() << ": " << lanes[i].count << " tokens at " << lanes[i].position;
+    }
+    for (const TestLane& lane : lanes) {
+      const int32_t position = lane.position + lane.count;
+      const auto next = slots.step({{lane.rows, position, 3, lane.write, lane.write}})[0];
+      ASSERT_EQ(next, part_of(*op, expected[size(lane.write)], position, 3)) << op->name() << position;
+    }
+  }
+}
+
+TEST_F(StateTest, WithoutMemoryForSolvedLinesResultsHaveTheSameBits) {
+  std::vector<std::vector<float>> rows;
+  std::vector<std::vector<uint16_t>> expected;
+  const auto ops = all_state_ops(random_);
+  for (const auto& op : ops) {
+    rows.push_back(op->random_rows(random_, 83));
+    expected.push_back(straight_run(*op, rows.back()));
+  }
+  table_->release_context(context_);
+  make_context(limits_with(0));
+  for (size_t i = 0; i < ops.size(); ++i)
+    EXPECT_EQ(straight_run(*ops[i], rows[i]), expected[i]) << ops[i]->name();
 }
 
 // Sequences in company under random steps: some run twice, some have wrong tokens and are taken back, some

@@ -193,6 +193,29 @@ inline void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint
         return half_of(all[column * 4 + k % 8 / 2].words[2], static_cast<int>(k / 8 * 2 + k % 2));
       });
 }
+// The same with a and b in bf16.
+inline float bf16_of(uint64_t word, int which) {
+  return __uint_as_float(static_cast<uint32_t>(word >> (16 * which) & 0xffffU) << 16);
+}
+inline void mma_16x8x16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const emulation::LaneWords* all =
+      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
+  multiply_lanes<1, 16>(
+      c, true,
+      [&](uint32_t row, uint32_t k) {
+        return bf16_of(all[row % 8 * 4 + k % 8 / 2].words[k / 8], static_cast<int>(row / 8 * 2 + k % 2));
+      },
+      [&](uint32_t column, uint32_t k) {
+        return bf16_of(all[column * 4 + k % 8 / 2].words[2], static_cast<int>(k / 8 * 2 + k % 2));
+      });
+}
+inline uint32_t bf16_pair(float low, float high) {
+  const auto rounded = [](float v) {
+    const uint32_t bits = __float_as_uint(v);
+    return (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
+  };
+  return rounded(low) | rounded(high) << 16;
+}
 inline void mma_16x8x16_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   for (float& v : c) v = 0.0f;
   mma_16x8x16(c, a, b0, b1);
