@@ -158,13 +158,16 @@ void Commit::count_draws(JobRecord& job) noexcept {
   const int32_t num_accepted = num_drafts_accepted(job);
   job.result.draft_tokens += num_candidates;
   job.result.accepted_draft_tokens += num_accepted;
-  JobProgress& progress = job.channel->progress;
-  progress.draft_tokens = job.result.draft_tokens;
-  progress.accepted_draft_tokens = job.result.accepted_draft_tokens;
+  DraftProgress& progress = job.channel->progress.drafts;
+  progress.tokens = job.result.draft_tokens;
+  progress.accepted = job.result.accepted_draft_tokens;
+  for (size_t i = 0; i < static_cast<size_t>(num_accepted); ++i)
+    progress.accepted_by_position[i] = ++job.result.accepted_by_position[i];
   jobs_.metrics_store().count(job.metrics_index, [&](JobCounts& of) {
     of.new_tokens += static_cast<uint64_t>(job.step.drawn.size());
     of.draft_tokens += static_cast<uint64_t>(num_candidates);
     of.draft_tokens_accepted += static_cast<uint64_t>(num_accepted);
+    for (size_t i = 0; i < static_cast<size_t>(num_accepted); ++i) ++of.accepted_by_position[i];
   });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/drafting/drafting_options.h"
 #include "core/engine/prefixes/prefix_options.h"
 
 namespace quire {
@@ -52,6 +53,7 @@ struct EngineOptions {
   // memory.
   Duration page_idle_time = std::chrono::seconds(60);
   PrefixStoreOptions prefixes;
+  DraftingOptions drafting;
   NamespaceQuota default_quota;  // of every namespace without an entry in `namespaces`
   std::vector<NamespaceOptions> namespaces;
   std::shared_ptr<NamespaceQuotas> quotas;  // current values of the two above; created with the engine
