@@ -11,16 +11,6 @@ namespace quire {
 
 namespace {
 
-int32_t num_drafts_accepted(const JobRecord& job) {
-  const size_t num_known = job.lane.tokens.size() - static_cast<size_t>(job.lane.num_candidates);
-  const auto drafts = gsl::span<const TokenId>(job.lane.tokens).subspan(num_known);
-  const std::vector<SampledToken>& drawn = job.step.drawn;
-  size_t accepted = 0;
-  while (accepted < std::min(drafts.size(), drawn.size()) && drafts[accepted] == drawn[accepted].token)
-    ++accepted;
-  return static_cast<int32_t>(accepted);
-}
-
 // Emits a token. Returns the number of newest tokens to retract because a banned string begins in them. Stop
 // strings are checked before max_new_tokens, so that the last token cannot leak a part of one.
 int32_t emit_token(JobRecord& job, const SampledToken& sampled, bool is_last) {
@@ -155,7 +145,7 @@ void Commit::count_lane(const PlannedLane& planned) noexcept {
 void Commit::count_draws(JobRecord& job) noexcept {
   if (job.step.drawn.empty()) return;
   const int32_t num_candidates = job.lane.num_candidates;
-  const int32_t num_accepted = num_drafts_accepted(job);
+  const int32_t num_accepted = job.num_accepted_drafts();
   job.result.draft_tokens += num_candidates;
   job.result.accepted_draft_tokens += num_accepted;
   DraftProgress& progress = job.channel->progress.drafts;

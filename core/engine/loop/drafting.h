@@ -1,0 +1,84 @@
+// Drafting: adds draft tokens to the jobs of the next step, as many as are expected to save time.
+//
+// On a device that computes steps ahead, a step with drafts cannot be followed before its tokens are known,
+// so drafts cost the look-ahead as well. The engine therefore is in one of two modes: it drafts, or it looks
+// ahead. The mode follows from the measured rates of both, and the other one is tried once in kProbeInterval
+// steps.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/drafting/draft_choice.h"
+#include "core/drafting/drafter.h"
+#include "core/engine/loop/live_jobs.h"
+#include "core/engine/loop/token_sampling.h"
+#include "core/engine/scheduler/step_sizing.h"
+#include "core/step/step_plan.h"
+
+namespace quire {
+
+// Returns the drafter that the options name; null for none.
+std::unique_ptr<Drafter> make_drafter(const DraftingOptions& options);
+
+// Not thread-safe.
+class Drafting {
+ public:
+  // Number of steps without drafts after which one is tried with a draft for each job.
+  static constexpr int32_t kProbeInterval = 32;
+
+  // A null drafter proposes nothing.
+  Drafting(LiveJobs& jobs, TokenSampling& sampling, std::unique_ptr<Drafter> drafter);
+
+  // Adds draft tokens to the running jobs. Called before a step is planned; not for a step that was issued
+  // ahead.
+  void propose();
+  // True if the step after the running one may have drafts, so that it must not be issued ahead.
+  bool holds_back() const noexcept;
+  // Measures a step that has been computed. `period` is the time since the step before it was computed; 0 if
+  // it is unknown.
+  void observe(const StepPlan& plan, Duration period, bool is_issued) noexcept;
+  // Adds the outcome of a verified step to the acceptance of its jobs. Called before it is committed.
+  void learn(const StepPlan& plan) noexcept;
+
+ private:
+  // A job that may have drafts in the step.
+  struct Draftee {
+    JobRecord* job;
+    int32_t num_drafts;
+  };
+
+  void find_draftees();
+  int32_t room_of(const JobRecord& job) const;
+  bool computes_prompts() const;
+  void draft();
+  void choose();
+  void probe(int32_t room);
+  double time_of(int32_t num_tokens) const;
+  void weigh_modes(double rate, int32_t num_tokens);
+
+  LiveJobs& jobs_;
+  TokenSampling& sampling_;
+  std::unique_ptr<Drafter> drafter_;
+  DraftChooser chooser_;
+  std::vector<Draftee> draftees_;
+  std::vector<DraftRequest> requests_;
+  std::vector<DraftOffer> offers_;
+  std::vector<int32_t> counts_;
+  DraftStep step_;  // the next step without drafts
+  // Measured steps that only generate.
+  struct Pace {
+    StepTimes issued;  // ahead
+    StepTimes others;
+    std::vector<bool> is_seen;  // by number of tokens: the first step of a size is not measured, as it may
+                                // load or record something
+    // Average of the rate of steps that may have drafts, relative to that of steps issued ahead. Begins above
+    // 1, so that drafts are tried.
+    double gain = 1.2;
+    int32_t num_plain_steps = 0;  // since the last one with drafts or the last probe
+  };
+  Pace pace_;
+  DraftAcceptance acceptance_;  // of all jobs; a new job begins with it
+};
+
+}  // namespace quire
