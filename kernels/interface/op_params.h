@@ -3,7 +3,6 @@
 // T: tokens of a step, S: sequences, L: rows whose logits are computed, H: hidden size, V: vocabulary size.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/interface/specs.h"
@@ -490,12 +489,6 @@ struct SampleRow {
 };
 
 enum class SampleStatus : int32_t { drawn = 0, not_finite = 1, nothing_allowed = 2 };
-
-// Returns the maximum number of rows with a mask in one call to `sample`: a sequence may have several rows.
-constexpr int32_t max_draw_masks(int32_t max_logit_rows, int32_t max_sequences) {
-  constexpr int32_t kLeast = 32;
-  return std::min(max_logit_rows, std::max(max_sequences, kLeast));
-}
 
 // Result of a SampleRow.
 struct SampleOutcome {

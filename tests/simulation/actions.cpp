@@ -311,8 +311,8 @@ class SimulatedDrafter final : public Drafter {
   Propose propose_;
 };
 
-std::unique_ptr<Drafter> Simulation::make_drafter() {
-  return std::make_unique<SimulatedDrafter>([this](const DraftRequest& request) {
+std::shared_ptr<Drafter> Simulation::make_drafter() {
+  return std::make_shared<SimulatedDrafter>([this](const DraftRequest& request) {
     const auto answer = std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
       const SimulatedJob& model = entry.second;
       const size_t num_prompt = model.request.prompt.size();

@@ -162,8 +162,7 @@ void Simulation::make_engine() {
   options.max_seq_len = kMaxSeqLen;
   options.end_tokens = end_tokens_;
   options.clock = &clock_;
-  if (drafts_ && chance(2))
-    options.change_parts = [this](EngineParts& parts) { parts.drafter = make_drafter(); };
+  if (drafts_ && chance(2)) options.cache.drafter = make_drafter();
   options.page_memory = [](int32_t num_pages) {
     return std::vector<MemoryRequest>{{"card:0", 10 * static_cast<uint64_t>(num_pages), "the cache"}};
   };

@@ -127,7 +127,7 @@ class Simulation {
   void fork();
   void rewind();
   void propose();
-  std::unique_ptr<Drafter> make_drafter();
+  std::shared_ptr<Drafter> make_drafter();
   void cancel();
   void cancel_within_step();
   void toggle_pause();

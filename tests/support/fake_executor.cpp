@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/kv/page_index.h"
+#include "kernels/interface/draw_limits.h"
 #include "tests/support/slow_draw.h"
 
 namespace quire::testing {

@@ -229,6 +229,9 @@ LeastWork least_work(const JobRequest& request, const RequestLimits& limits) {
                         (!limits.end_tokens.empty() && !request.ignore_end_tokens);
   const int32_t stops_after = request.stop_strings.empty() ? request.min_new_tokens : 0;
   const int32_t room = new_tokens_within(limits.max_seq_len, size_of(request));
+  const DraftingOptions& drafting = limits.options.drafting;
+  if (drafting.drafter != DrafterKind::none)
+    work.step_tokens += request.max_drafts.value_or(drafting.max_drafts);
   work.new_tokens = std::min(room, may_stop ? std::max(1, stops_after) : request.max_new_tokens);
   return work;
 }

@@ -25,22 +25,33 @@ int32_t most_drafts(const JobRecord& job, const DraftingOptions& options) {
   return job.request.max_drafts.value_or(options.max_drafts);
 }
 
-}  // namespace
-
-std::unique_ptr<Drafter> make_drafter(const DraftingOptions& options) {
-  switch (options.drafter) {
+std::shared_ptr<Drafter> make_drafter(const EngineOptions& options) {
+  if (options.drafter != nullptr) return options.drafter;
+  switch (options.drafting.drafter) {
     case DrafterKind::none:
       break;
     case DrafterKind::ngram:
     case DrafterKind::automatic:
-      return std::make_unique<NgramDrafter>();
+      return std::make_shared<NgramDrafter>();
   }
   return nullptr;
 }
 
-Drafting::Drafting(LiveJobs& jobs, TokenSampling& sampling, std::unique_ptr<Drafter> drafter)
-    : jobs_(jobs), sampling_(sampling), drafter_(std::move(drafter)) {
-  pace_.is_seen.resize(kSizesSeen);
+// Adds a measured step. One that was interrupted, by the system or another process, counts only a little.
+void observe_step(StepTimes& times, int32_t num_tokens, Duration period) noexcept {
+  constexpr double kMostLonger = 1.5;
+  if (times.knows(num_tokens)) {
+    const double longest = kMostLonger * in_seconds(times.of(num_tokens));
+    period = std::min(period, Duration(static_cast<Duration::rep>(longest * 1e9)));
+  }
+  times.observe(num_tokens, period);
+}
+
+}  // namespace
+
+Drafting::Drafting(LiveJobs& jobs, TokenSampling& sampling)
+    : jobs_(jobs), sampling_(sampling), drafter_(make_drafter(jobs.context().options)) {
+  pace_.first.resize(kSizesSeen);
   const auto max_jobs = static_cast<size_t>(jobs.context().policy.max_running_lanes);
   draftees_.reserve(max_jobs);
   requests_.reserve(max_jobs);
@@ -182,11 +193,13 @@ void Drafting::probe(int32_t room) {
 }
 
 // Returns the expected seconds of a step that is not issued ahead. Larger steps than those known are assumed
-// to take no longer, so that they are tried.
+// to take no longer, so that they are tried. A token more costs at most what one of the step without drafts
+// does, whatever was measured on a busy machine.
 double Drafting::time_of(int32_t num_tokens) const {
   const Duration plain = pace_.others.of(step_.num_tokens);
   if (plain == Duration{0}) return 1.0;
-  return in_seconds(pace_.others.beyond(step_.num_tokens, plain, num_tokens));
+  const double longest = in_seconds(plain) * num_tokens / step_.num_tokens;
+  return std::min(longest, in_seconds(pace_.others.beyond(step_.num_tokens, plain, num_tokens)));
 }
 
 // Compares the expected rate of this step, in tokens per second, with that of steps issued ahead.
@@ -217,10 +230,13 @@ void Drafting::observe(const StepPlan& plan, Duration period, bool is_issued) no
   if (num_drafts == 0) ++pace_.num_plain_steps;
   const bool generates = num_tokens == static_cast<int32_t>(plan.lanes.size()) + num_drafts;
   if (!generates || period <= Duration{0} || static_cast<size_t>(num_tokens) >= kSizesSeen) return;
-  if (is_issued) return pace_.issued.observe(num_tokens, period);
-  const auto size = static_cast<size_t>(num_tokens);
-  if (pace_.is_seen[size]) pace_.others.observe(num_tokens, period);
-  pace_.is_seen[size] = true;
+  if (is_issued) return observe_step(pace_.issued, num_tokens, period);
+  Duration& first = pace_.first[static_cast<size_t>(num_tokens)];
+  if (first == Duration{0}) {
+    first = period;
+  } else {
+    observe_step(pace_.others, num_tokens, pace_.others.knows(num_tokens) ? period : std::min(first, period));
+  }
 }
 
 void Drafting::learn(const StepPlan& plan) noexcept {

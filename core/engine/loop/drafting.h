@@ -18,17 +18,14 @@
 
 namespace quire {
 
-// Returns the drafter that the options name; null for none.
-std::unique_ptr<Drafter> make_drafter(const DraftingOptions& options);
-
 // Not thread-safe.
 class Drafting {
  public:
   // Number of steps without drafts after which one is tried with a draft for each job.
   static constexpr int32_t kProbeInterval = 32;
 
-  // A null drafter proposes nothing.
-  Drafting(LiveJobs& jobs, TokenSampling& sampling, std::unique_ptr<Drafter> drafter);
+  // Uses the drafter of the engine's options. Without one it proposes nothing.
+  Drafting(LiveJobs& jobs, TokenSampling& sampling);
 
   // Adds draft tokens to the running jobs. Called before a step is planned; not for a step that was issued
   // ahead.
@@ -59,7 +56,7 @@ class Drafting {
 
   LiveJobs& jobs_;
   TokenSampling& sampling_;
-  std::unique_ptr<Drafter> drafter_;
+  std::shared_ptr<Drafter> drafter_;  // may be null
   DraftChooser chooser_;
   std::vector<Draftee> draftees_;
   std::vector<DraftRequest> requests_;
@@ -70,8 +67,9 @@ class Drafting {
   struct Pace {
     StepTimes issued;  // ahead
     StepTimes others;
-    std::vector<bool> is_seen;  // by number of tokens: the first step of a size is not measured, as it may
-                                // load or record something
+    // By number of tokens: the first measured time of a step, which may have loaded or recorded something. It
+    // counts if the second one is not shorter.
+    std::vector<Duration> first;
     // Average of the rate of steps that may have drafts, relative to that of steps issued ahead. Begins above
     // 1, so that drafts are tried.
     double gain = 1.2;

@@ -37,8 +37,7 @@ StepLoop::StepLoop(Runtime& runtime, EngineParts parts, const EngineOptions& opt
       planning_(jobs_, kv(), context().policy, step_timing_),
       ahead_(*parts_.executor, jobs_, planning_, kv()),
       token_sampling_(*parts_.executor, parts_.num_tokens),
-      drafting_(jobs_, token_sampling_,
-                parts_.drafter != nullptr ? std::move(parts_.drafter) : make_drafter(options.drafting)),
+      drafting_(jobs_, token_sampling_),
       verify_(*parts_.executor, token_sampling_),
       commit_(runtime.clock(), jobs_, kv()) {
   parts_.executor->set_breaks(&step_timing_);

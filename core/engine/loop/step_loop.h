@@ -64,7 +64,7 @@ class StepLoop {
   void handle_step_failure(ErrorCode code, std::string_view message);
   void audit() const;
 
-  EngineParts parts_;
+  const EngineParts parts_;
   EnginePages pages_;
   LiveJobs jobs_;
   // The running step.

@@ -8,6 +8,7 @@
 #include "core/engine/loop/trial.h"
 #include "core/sampling/device_draw.h"
 #include "core/sampling/guidance.h"
+#include "kernels/interface/draw_limits.h"
 
 namespace quire {
 

@@ -12,6 +12,7 @@
 
 namespace quire {
 
+class Drafter;
 class NamespaceQuotas;
 
 // Limits of one namespace. 0 is no limit.
@@ -59,9 +60,10 @@ struct EngineOptions {
   std::shared_ptr<NamespaceQuotas> quotas;  // current values of the two above; created with the engine
 
   // For tests.
-  int32_t prefix_hash_bits = 64;  // fewer bits force collisions
-  bool check_invariants = false;  // audits page accounting after every step
-  bool start_thread = true;       // false: the caller runs steps by EngineThread::run_once
+  int32_t prefix_hash_bits = 64;     // fewer bits force collisions
+  bool check_invariants = false;     // audits page accounting after every step
+  std::shared_ptr<Drafter> drafter;  // replaces the one that `drafting` names; null: it does not
+  bool start_thread = true;          // false: the caller runs steps by EngineThread::run_once
 };
 
 }  // namespace quire

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/drafting/drafter.h"
 #include "core/engine/events/text_codec.h"
 #include "core/engine/residency/runtime.h"
 #include "core/engine/settings/model_rules.h"
@@ -30,7 +29,6 @@ struct ModelParts {
 
 struct EngineParts : ModelParts {
   std::unique_ptr<Executor> executor;
-  std::unique_ptr<Drafter> drafter;  // replaces that of the options; null: as they say
   std::vector<std::string> devices;  // names of the devices that the executor computes on
 };
 

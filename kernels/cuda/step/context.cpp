@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/cuda/gemm/matrix_library.h"
+#include "kernels/interface/draw_limits.h"
 
 namespace quire::kernels {
 namespace {

@@ -37,9 +37,7 @@ TokenIds text_of(const JobRequest& request, const TokenIds& answer) {
 void draft_known(FakeEngineOptions& options, std::shared_ptr<KnownTexts> known, int32_t max_drafts = 4,
                  uint64_t seed = 1) {
   options.cache.drafting = {DrafterKind::automatic, max_drafts};
-  options.change_parts = [known = std::move(known), seed](EngineParts& parts) {
-    parts.drafter = std::make_unique<FakeDrafter>(known, kVocab, seed);
-  };
+  options.cache.drafter = std::make_shared<FakeDrafter>(std::move(known), kVocab, seed);
 }
 
 // Each setting that affects tokens, their text or the end of a job, alone and with others.
@@ -151,7 +149,7 @@ TEST(DraftingTest, NoDrafterChangesTheOutputInAnyCompany) {
     std::mt19937_64 random(seed);
     FakeEngineOptions options = any_shape(random);
     draft_known(options, texts_of(known, 0.8), 1 + static_cast<int32_t>(random() % kMaxDrafts), seed);
-    if (random() % 4 == 0) options.change_parts = {};  // n-grams
+    if (random() % 4 == 0) options.cache.drafter = nullptr;  // n-grams
     SimulatedClock clock;
     options.clock = &clock;
     FakeEngine engine(options);
@@ -238,7 +236,7 @@ TEST(DraftingTest, RepetitiveTextIsAcceptedAndAPaddedControlIsNot) {
     }
     uint64_t memory_bytes() const override { return 0; }
   };
-  options.change_parts = [](EngineParts& parts) { parts.drafter = std::make_unique<Padded>(); };
+  options.cache.drafter = std::make_shared<Padded>();
   FakeEngine padded(options);
   EXPECT_EQ(tokens_per_step(padded, repetitive(100)), 1.0);
   EXPECT_EQ(padded.cache->stats().draft_tokens, 0U) << "the constraint refuses each of them";
