@@ -10,25 +10,41 @@
 namespace quire {
 
 // Moving averages of the share of drafts that were accepted, for each position: given that all drafts before
-// it were. A position that was never observed has the share that the average began with.
+// it were. A position that was never observed has the share that the average began with, which later counts
+// as kPrior observations.
 class DraftAcceptance {
  public:
   static constexpr float kFirstShare = 0.7F;
+  static constexpr int32_t kPrior = 2;
 
-  DraftAcceptance() { shares_.fill(kFirstShare); }
+  // Weight of a new outcome once many were observed; above 0 and at most 1.
+  explicit DraftAcceptance(float least_weight) : least_weight_(least_weight) { shares_.fill(kFirstShare); }
+  // Begins with the shares of another average.
+  DraftAcceptance(const DraftAcceptance& prior, float least_weight)
+      : least_weight_(least_weight), shares_(prior.shares_) {}
 
   // Adds the outcome of a step: the first num_accepted drafts were accepted and, if `is_refuted`, the next
-  // one was wrong. `weight` is the weight of the new outcome, above 0 and at most 1.
-  void observe(int32_t num_accepted, bool is_refuted, float weight) noexcept {
+  // one was wrong.
+  void observe(int32_t num_accepted, bool is_refuted) noexcept {
     const auto accepted = static_cast<size_t>(std::min(num_accepted, kMaxDrafts));
-    for (size_t i = 0; i < accepted; ++i) shares_[i] += weight * (1.0F - shares_[i]);
-    if (is_refuted && accepted < shares_.size()) shares_[accepted] -= weight * shares_[accepted];
+    for (size_t i = 0; i < accepted; ++i) add(i, 1.0F);
+    if (is_refuted && accepted < shares_.size()) add(accepted, 0.0F);
   }
   // Returns the probability that the draft at `position` (0 is the first) is accepted if those before it are.
   float at(int32_t position) const { return shares_[static_cast<size_t>(position)]; }
 
  private:
+  void add(size_t position, float outcome) noexcept {
+    constexpr uint16_t kMostCounted = 1000;
+    uint16_t& count = counts_[position];
+    const float weight = std::max(least_weight_, 1.0F / static_cast<float>(kPrior + 1 + count));
+    shares_[position] += weight * (outcome - shares_[position]);
+    if (count < kMostCounted) ++count;
+  }
+
+  float least_weight_;
   std::array<float, static_cast<size_t>(kMaxDrafts)> shares_;
+  std::array<uint16_t, static_cast<size_t>(kMaxDrafts)> counts_{};  // observed outcomes
 };
 
 }  // namespace quire

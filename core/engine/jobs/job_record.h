@@ -32,9 +32,10 @@ struct Pool {
 struct JobDrafts {
   std::unique_ptr<DraftState> state;  // of the drafter; null before its first request
   int32_t num_unchanged = 0;          // first tokens of the lane that are those of the last request
-  DraftAcceptance acceptance;
-  bool has_average = false;  // `acceptance` began with the average of all jobs
-  TokenIds proposal;         // of the drafter, for the next step
+  // Empty until the first request; begins with the average of all jobs.
+  std::optional<DraftAcceptance> acceptance;
+  int32_t num_plain_steps = 0;  // since the last one with drafts
+  TokenIds proposal;            // of the drafter, for the next step
 };
 
 // Results of a step for a job: verify fills them in, commit applies them.

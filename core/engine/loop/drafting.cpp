@@ -1,6 +1,7 @@
 #include "core/engine/loop/drafting.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/contain.h"
 #include "core/base/deadline.h"
@@ -12,9 +13,13 @@ namespace quire {
 namespace {
 
 constexpr double kWeightOfGain = 0.125;
-constexpr size_t kSizesSeen = 4096;
-// Weights of a step in the running acceptance of its job, and of all jobs.
-constexpr float kWeightOfStep = 0.2F;
+constexpr size_t kNumSizes = 4096;
+constexpr int32_t kStillSteps = 3;  // that took no time before the clock counts as still
+// Share of the time that probes may take, and the most that is saved for them, in steps.
+constexpr double kShareOfProbes = 0.01;
+constexpr double kMostSaved = 8.0;
+// Least weights of a step in the running acceptance of its job, and of all jobs.
+constexpr float kWeightOfStep = 0.08F;
 constexpr float kWeightOfStepOfAll = 0.02F;
 
 void set_reason(const JobRecord& job, DraftReason reason) {
@@ -37,6 +42,13 @@ std::shared_ptr<Drafter> make_drafter(const EngineOptions& options) {
   return nullptr;
 }
 
+// Returns the index of a number of tokens in Pace::first: devices may record each small step apart.
+size_t place_of_size(int32_t num_tokens) {
+  constexpr int32_t kSmall = 64;
+  const int32_t place = num_tokens < kSmall ? num_tokens : kSmall + num_tokens / kSmall;
+  return std::min(static_cast<size_t>(place), kNumSizes - 1);
+}
+
 // Adds a measured step. One that was interrupted, by the system or another process, counts only a little.
 void observe_step(StepTimes& times, int32_t num_tokens, Duration period) noexcept {
   constexpr double kMostLonger = 1.5;
@@ -50,8 +62,11 @@ void observe_step(StepTimes& times, int32_t num_tokens, Duration period) noexcep
 }  // namespace
 
 Drafting::Drafting(LiveJobs& jobs, TokenSampling& sampling)
-    : jobs_(jobs), sampling_(sampling), drafter_(make_drafter(jobs.context().options)) {
-  pace_.first.resize(kSizesSeen);
+    : jobs_(jobs),
+      sampling_(sampling),
+      drafter_(make_drafter(jobs.context().options)),
+      acceptance_(kWeightOfStepOfAll) {
+  pace_.first.resize(kNumSizes);
   const auto max_jobs = static_cast<size_t>(jobs.context().policy.max_running_lanes);
   draftees_.reserve(max_jobs);
   requests_.reserve(max_jobs);
@@ -65,7 +80,7 @@ void Drafting::propose() {
       "no memory for drafts",
       [this] {
         find_draftees();
-        if (draftees_.empty()) return;
+        if (draftees_.empty() || looks_ahead()) return;
         draft();
         choose();
       },
@@ -137,8 +152,7 @@ void Drafting::draft() {
     JobRecord& job = *draftee.job;
     job.step.begin();
     job.drafts.proposal.clear();
-    if (!job.drafts.has_average) job.drafts.acceptance = acceptance_;
-    job.drafts.has_average = true;
+    if (!job.drafts.acceptance) job.drafts.acceptance.emplace(acceptance_, kWeightOfStep);
     requests_.push_back({job.lane.tokens, job.drafts.num_unchanged, draftee.num_drafts, &job.drafts.state,
                          &job.drafts.proposal});
   }
@@ -157,39 +171,78 @@ void Drafting::draft() {
 void Drafting::choose() {
   offers_.clear();
   for (const Draftee& draftee : draftees_)
-    offers_.push_back({draftee.num_drafts, draftee.job->num_lanes(), draftee.job->drafts.acceptance});
+    offers_.push_back({draftee.num_drafts, draftee.job->num_lanes(), *draftee.job->drafts.acceptance});
   counts_.assign(offers_.size(), 0);
   step_.time_of = [this](int32_t num_tokens) { return time_of(num_tokens); };
-  // The time without drafts was forgotten: it is measured first.
-  const bool knows_plain = pace_.others.knows(step_.num_tokens) || !pace_.others.knows_any();
-  double gain = 1.0;
-  if (knows_plain) gain = chooser_.choose(offers_, step_, counts_);
-  int32_t num_drafts = 0;
-  int32_t num_offered = 0;
-  for (size_t i = 0; i < offers_.size(); ++i) {
-    num_drafts += counts_[i] * offers_[i].num_lanes;
-    num_offered += offers_[i].num_drafts;
-  }
+  limit_tokens();
+  const double gain = chooser_.choose(offers_, step_, counts_);
   weigh_modes(gain * step_.num_jobs / time_of(step_.num_tokens), step_.num_tokens);
-  const bool is_probe = pace_.num_plain_steps >= kProbeInterval;
-  if (num_drafts == 0 && num_offered > 0 && is_probe) probe(step_.max_tokens - step_.num_tokens);
-  if (num_drafts > 0 || is_probe) pace_.num_plain_steps = 0;
+  probe();
+  const bool has_drafts =
+      std::any_of(counts_.begin(), counts_.end(), [](int32_t count) { return count > 0; });
+  const bool knows_plain = is_clock_still() || pace_.others.knows(step_.num_tokens);
+  if (has_drafts || (is_probe_due() && knows_plain)) pace_.num_plain_steps = 0;
   for (size_t i = 0; i < offers_.size(); ++i) {
     JobRecord& job = *draftees_[i].job;
     if (offers_[i].num_drafts == 0) continue;
     set_reason(job, counts_[i] > 0 ? DraftReason::drafting : DraftReason::costs_more);
-    if (counts_[i] > 0)
-      job.propose(gsl::span<const TokenId>(job.drafts.proposal).first(static_cast<size_t>(counts_[i])));
+    if (counts_[i] == 0) continue;
+    job.drafts.num_plain_steps = 0;
+    job.propose(gsl::span<const TokenId>(job.drafts.proposal).first(static_cast<size_t>(counts_[i])));
   }
 }
 
-// Gives each job with an offer one draft.
-void Drafting::probe(int32_t room) {
-  for (size_t i = 0; i < offers_.size(); ++i) {
-    if (offers_[i].num_drafts == 0 || offers_[i].num_lanes > room) continue;
-    room -= offers_[i].num_lanes;
+// Limits the tokens of the step by what is known of their time. The time without drafts is measured before
+// any are used, and larger steps than those known are tried in small increments.
+void Drafting::limit_tokens() {
+  if (is_clock_still()) return;
+  const int32_t known = std::max(step_.num_tokens, pace_.others.largest_known());
+  const int32_t most = pace_.others.knows(step_.num_tokens) ? known + known / 2 + 2 : step_.num_tokens;
+  step_.max_tokens = std::min(step_.max_tokens, most);
+}
+
+// True if times cannot be measured. Drafts are then assumed to take none.
+bool Drafting::is_clock_still() const {
+  return pace_.num_still >= kStillSteps;
+}
+
+// Gives one draft to jobs that have had none for kProbeInterval steps, while probes take a small share of the
+// time. The next probe begins with the first job that could have none.
+void Drafting::probe() {
+  int32_t num_tokens = step_.num_tokens;
+  for (size_t i = 0; i < offers_.size(); ++i) num_tokens += counts_[i] * offers_[i].num_lanes;
+  const double loss = num_tokens == step_.num_tokens ? loss_of_look_ahead() : 0.0;
+  const double without = time_of(num_tokens) - loss;
+  const size_t first = pace_.next_probed;
+  // A step that is not issued ahead only for a probe counts whole.
+  pace_.seconds_without_probe = prefers_look_ahead() ? time_of(step_.num_tokens) - loss_of_look_ahead() : 0.0;
+  for (size_t n = 0; n < offers_.size(); ++n) {
+    const size_t i = (first + n) % offers_.size();
+    const bool is_due = counts_[i] == 0 && offers_[i].num_drafts > 0 &&
+                        draftees_[i].job->drafts.num_plain_steps >= kProbeInterval;
+    if (!is_due) continue;
+    pace_.next_probed = i;
+    const int32_t with = num_tokens + offers_[i].num_lanes;
+    if (with > step_.max_tokens || time_of(with) - without > pace_.saved_seconds) return;
+    pace_.seconds_without_probe = without;
     counts_[i] = 1;
+    num_tokens = with;
   }
+}
+
+// Returns the seconds that a step with drafts costs an engine that looks ahead, beside its drafts: neither it
+// nor the step after it is issued ahead.
+double Drafting::loss_of_look_ahead() const {
+  if (!prefers_look_ahead()) return 0.0;
+  const Duration ahead = pace_.issued.of(step_.num_tokens);
+  const Duration other = pace_.others.of(step_.num_tokens);
+  return ahead == Duration{0} ? 0.0 : std::max(0.0, 2.0 * in_seconds(other - ahead));
+}
+
+bool Drafting::is_probe_due() const {
+  if (pace_.num_plain_steps < kProbeInterval) return false;
+  const double cost = time_of(step_.num_tokens + 1) - time_of(step_.num_tokens) + loss_of_look_ahead();
+  return cost <= pace_.saved_seconds;
 }
 
 // Returns the expected seconds of a step that is not issued ahead. Larger steps than those known are assumed
@@ -209,17 +262,23 @@ void Drafting::weigh_modes(double rate, int32_t num_tokens) {
   pace_.gain += kWeightOfGain * (rate / ahead - pace_.gain);
 }
 
-bool Drafting::holds_back() const noexcept {
-  if (drafter_ == nullptr) return false;
-  const bool tries = pace_.num_plain_steps >= kProbeInterval ||
-                     (pace_.gain > DraftChooser::kLeastGain && pace_.issued.knows_any());
-  const DraftingOptions& options = jobs_.context().options.drafting;
-  return tries && std::any_of(jobs_.running().begin(), jobs_.running().end(), [&](const auto& job) {
-           return job->request.kind == JobKind::generate && job->runnable() && most_drafts(*job, options) > 0;
-         });
+bool Drafting::prefers_look_ahead() const {
+  return jobs_.context().executor.follows && pace_.gain <= DraftChooser::kLeastGain;
 }
 
-void Drafting::observe(const StepPlan& plan, Duration period, bool is_issued) noexcept {
+bool Drafting::looks_ahead() const {
+  return prefers_look_ahead() && !is_probe_due();
+}
+
+bool Drafting::holds_back() const noexcept {
+  if (drafter_ == nullptr || looks_ahead() || (!is_probe_due() && !pace_.issued.knows_any())) return false;
+  const DraftingOptions& options = jobs_.context().options.drafting;
+  return std::any_of(jobs_.running().begin(), jobs_.running().end(), [&](const auto& job) {
+    return job->request.kind == JobKind::generate && job->runnable() && most_drafts(*job, options) > 0;
+  });
+}
+
+void Drafting::observe(const StepPlan& plan, std::optional<Duration> period, bool is_issued) noexcept {
   if (drafter_ == nullptr) return;
   int32_t num_tokens = 0;
   int32_t num_drafts = 0;
@@ -228,14 +287,25 @@ void Drafting::observe(const StepPlan& plan, Duration period, bool is_issued) no
     num_drafts += planned.lane->num_candidates;
   }
   if (num_drafts == 0) ++pace_.num_plain_steps;
+  for (const PlannedLane& planned : plan.lanes) ++planned.lane->job->drafts.num_plain_steps;
   const bool generates = num_tokens == static_cast<int32_t>(plan.lanes.size()) + num_drafts;
-  if (!generates || period <= Duration{0} || static_cast<size_t>(num_tokens) >= kSizesSeen) return;
-  if (is_issued) return observe_step(pace_.issued, num_tokens, period);
-  Duration& first = pace_.first[static_cast<size_t>(num_tokens)];
+  if (!generates || !period) {
+    pace_.seconds_without_probe = 0.0;
+    return;
+  }
+  pace_.num_still = *period > Duration{0} ? 0 : pace_.num_still + 1;
+  if (*period <= Duration{0}) return;
+  const double seconds = in_seconds(*period);
+  pace_.saved_seconds = std::min(pace_.saved_seconds + kShareOfProbes * seconds, kMostSaved * seconds);
+  const double without = std::exchange(pace_.seconds_without_probe, 0.0);
+  if (without > 0.0) pace_.saved_seconds -= std::max(0.0, seconds - without);
+  if (is_issued) return observe_step(pace_.issued, num_tokens, *period);
+  Duration& first = pace_.first[place_of_size(num_tokens)];
   if (first == Duration{0}) {
-    first = period;
+    first = *period;
   } else {
-    observe_step(pace_.others, num_tokens, pace_.others.knows(num_tokens) ? period : std::min(first, period));
+    const bool is_known = pace_.others.knows(num_tokens);
+    observe_step(pace_.others, num_tokens, is_known ? *period : std::min(first, *period));
   }
 }
 
@@ -246,8 +316,8 @@ void Drafting::learn(const StepPlan& plan) noexcept {
     const int32_t num_accepted = job.num_accepted_drafts();
     const bool is_refuted =
         num_accepted < std::min(job.lane.num_candidates, static_cast<int32_t>(job.step.drawn.size()));
-    job.drafts.acceptance.observe(num_accepted, is_refuted, kWeightOfStep);
-    acceptance_.observe(num_accepted, is_refuted, kWeightOfStepOfAll);
+    if (job.drafts.acceptance) job.drafts.acceptance->observe(num_accepted, is_refuted);
+    acceptance_.observe(num_accepted, is_refuted);
   }
 }
 

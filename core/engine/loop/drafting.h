@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/drafting/draft_choice.h"
@@ -21,7 +22,7 @@ namespace quire {
 // Not thread-safe.
 class Drafting {
  public:
-  // Number of steps without drafts after which one is tried with a draft for each job.
+  // Number of steps without drafts after which one is tried with a draft for some jobs.
   static constexpr int32_t kProbeInterval = 32;
 
   // Uses the drafter of the engine's options. Without one it proposes nothing.
@@ -32,9 +33,9 @@ class Drafting {
   void propose();
   // True if the step after the running one may have drafts, so that it must not be issued ahead.
   bool holds_back() const noexcept;
-  // Measures a step that has been computed. `period` is the time since the step before it was computed; 0 if
-  // it is unknown.
-  void observe(const StepPlan& plan, Duration period, bool is_issued) noexcept;
+  // Measures a step that has been computed. `period` is the time since the step before it was computed, if it
+  // is known.
+  void observe(const StepPlan& plan, std::optional<Duration> period, bool is_issued) noexcept;
   // Adds the outcome of a verified step to the acceptance of its jobs. Called before it is committed.
   void learn(const StepPlan& plan) noexcept;
 
@@ -50,7 +51,13 @@ class Drafting {
   bool computes_prompts() const;
   void draft();
   void choose();
-  void probe(int32_t room);
+  void limit_tokens();
+  bool is_probe_due() const;
+  double loss_of_look_ahead() const;
+  bool is_clock_still() const;
+  bool prefers_look_ahead() const;
+  bool looks_ahead() const;
+  void probe();
   double time_of(int32_t num_tokens) const;
   void weigh_modes(double rate, int32_t num_tokens);
 
@@ -67,13 +74,18 @@ class Drafting {
   struct Pace {
     StepTimes issued;  // ahead
     StepTimes others;
-    // By number of tokens: the first measured time of a step, which may have loaded or recorded something. It
+    // By place_of_size: the first measured time of a step, which may have loaded or recorded something. It
     // counts if the second one is not shorter.
     std::vector<Duration> first;
+    int32_t num_still = 0;  // last steps that took no time on the clock
     // Average of the rate of steps that may have drafts, relative to that of steps issued ahead. Begins above
     // 1, so that drafts are tried.
     double gain = 1.2;
     int32_t num_plain_steps = 0;  // since the last one with drafts or the last probe
+    double saved_seconds = 0.0;   // for probes; below 0 if they took more than expected
+    double seconds_without_probe =
+        0.0;                 // expected time of the running step without its probe; 0: it has none
+    size_t next_probed = 0;  // index of the offer with which the next probe begins
   };
   Pace pace_;
   DraftAcceptance acceptance_;  // of all jobs; a new job begins with it

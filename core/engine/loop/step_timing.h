@@ -2,6 +2,7 @@
 // that is no longer needed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,9 +50,9 @@ class StepTiming final : public StepBreaks {
   // caches need it.
   bool is_due(bool computes_within_call) override;
   void pause_or_cancel() override;
-  // Returns the time between the ends of the last two steps on the device; 0 if the second did not follow at
-  // once, or if other caches compute on the device.
-  Duration period() const { return rhythm_.period; }
+  // Returns the time between the ends of the last two steps on the device; none if the second did not follow
+  // at once, or if other caches compute on the device.
+  std::optional<Duration> period() const { return rhythm_.period; }
   // True if the pass of the running step was issued ahead.
   bool is_issued() const { return start_.is_issued; }
   // True if the step was aborted: its jobs are gone, or the engine closes.
@@ -93,7 +94,7 @@ class StepTiming final : public StepBreaks {
   struct Rhythm {
     TimePoint last_computed;  // when the device finished the previous step
     bool goes_on = false;     // no pause since the previous step
-    Duration period{0};
+    std::optional<Duration> period;
   };
   Rhythm rhythm_;
 };

@@ -99,6 +99,14 @@ bool StepTimes::knows_any() const noexcept {
   return std::any_of(sizes_.begin(), sizes_.end(), [this](const Size& size) { return is_known(size); });
 }
 
+int32_t StepTimes::largest_known() const noexcept {
+  double largest = 0.0;
+  for (const Size& size : sizes_) {
+    if (is_known(size)) largest = size.tokens;
+  }
+  return static_cast<int32_t>(largest);
+}
+
 int32_t StepTimes::tokens_within(Duration longest, int32_t limit) const noexcept {
   const double seconds = to_seconds(longest);
   const Size* below = nullptr;

@@ -23,6 +23,8 @@ class StepTimes {
   // Returns whether steps of this size class were measured lately, or of any.
   bool knows(int32_t num_tokens) const noexcept;
   bool knows_any() const noexcept;
+  // Returns the number of tokens of the largest size that is known, 0 if none is.
+  int32_t largest_known() const noexcept;
   // Returns the largest number of tokens whose step takes at most `longest`; at most `limit`, and `limit` if
   // no time is known.
   int32_t tokens_within(Duration longest, int32_t limit) const noexcept;

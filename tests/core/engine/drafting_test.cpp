@@ -1,6 +1,7 @@
 // Speculative decoding on the fake device: no drafter changes a bit, right drafts save steps, and drafts that
 // cost more than they save are given up.
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -416,6 +417,94 @@ TEST(DraftingTest, JobsWithoutDraftsKeepTheLookAhead) {
   EXPECT_EQ(num_steps, 60);
   EXPECT_EQ(device.engine->executor->num_followed(), 59);
   EXPECT_EQ(read_all(*job).tokens, fake_greedy(kPrompt, 60, kVocab));
+}
+
+// Time of a step in microseconds by its number of tokens.
+struct CostModel {
+  const char* name;
+  double (*of)(double num_tokens);
+};
+
+constexpr CostModel kCosts[] = {
+    // A card that reads weights: rows are nearly free until its arithmetic is full.
+    {"card", [](double n) { return std::max(3000.0 + 4.0 * n, 25.0 * n); }},
+    {"tiles", [](double n) { return 1000.0 + 400.0 * std::ceil(n / 64.0); }},
+    {"experts", [](double n) { return 1000.0 + 150.0 * std::sqrt(n); }},
+    {"processor", [](double n) { return 200.0 + 100.0 * n; }},
+    {"linear", [](double n) { return 100.0 * n; }},
+};
+
+// Runs num_jobs jobs twice and returns the tokens per second of the second time, until the first job ends.
+double rate_of_jobs(const CostModel& cost, bool follows, int32_t num_jobs, double chance, bool drafts) {
+  constexpr int32_t kNewTokens = 300;
+  constexpr double kHostTime = 60.0;  // between two steps, if the second was not issued ahead
+  SimulatedClock clock;
+  auto known = std::make_shared<KnownTexts>();
+  known->chance = chance;
+  FakeEngineOptions options;
+  options.limits = {2048, 256, 2048, 30, 256 * 30, 16, kVocab};
+  if (follows) make_drawing(options.limits);
+  options.max_seq_len = 480;
+  options.cache.start_thread = false;
+  options.cache.check_invariants = false;
+  options.clock = &clock;
+  if (drafts) draft_known(options, known);
+  FakeEngine engine(options);
+  engine.executor->shallow = true;
+  int32_t num_tokens = 0;
+  bool is_ahead = false;
+  engine.executor->before_step = [&](const Batch& batch) {
+    num_tokens = batch.num_tokens();
+    is_ahead = engine.executor->runs_ahead();
+  };
+  engine.executor->before_wait = [&] {
+    const double took = cost.of(num_tokens) + (is_ahead ? 0.0 : kHostTime);
+    clock.advance(std::chrono::nanoseconds(static_cast<int64_t>(took * 1e3)));
+  };
+  const auto run = [&](int32_t first) {
+    std::vector<std::shared_ptr<Job>> jobs;
+    for (int32_t i = first; i < first + num_jobs; ++i) {
+      const TokenIds prompt{i % kVocab, i / kVocab, 1};
+      jobs.push_back(engine.cache->submit(greedy(prompt, kNewTokens)));
+      TokenIds text = prompt;  // a row depends on the last token only
+      while (text.size() < prompt.size() + kNewTokens)
+        text.push_back(fake_next_token(gsl::span<const TokenId>(text).last(1), kVocab));
+      known->texts.push_back(std::move(text));
+    }
+    const TimePoint start = clock.now();
+    const auto is_over = [](const auto& job) { return job->state() == JobState::finished; };
+    while (std::none_of(jobs.begin(), jobs.end(), is_over)) engine.cache->thread().run_once();
+    const double seconds = std::chrono::duration<double>(clock.now() - start).count();
+    double num_new = 0.0;
+    for (const auto& job : jobs) num_new += job->result().new_tokens;
+    engine.run_to_idle();
+    for (const auto& job : jobs) EXPECT_EQ(job->result().new_tokens, kNewTokens) << job->explain();
+    return num_new / seconds;
+  };
+  run(0);  // the cache measures its steps
+  return run(num_jobs);
+}
+
+// A drafter may stay on: jobs never take noticeably longer, whatever the device and the acceptance are.
+TEST(DraftingTest, DraftsNeverSlowDownAndRightOnesSpeedUp) {
+  for (const CostModel& cost : kCosts) {
+    for (const bool follows : {false, true}) {
+      for (const int32_t num_jobs : {1, 4, 32, 64, 256}) {
+        if (num_jobs == 256 && &cost != &kCosts[0]) continue;
+        const double plain = rate_of_jobs(cost, follows, num_jobs, 0.0, false);
+        for (const double chance : {0.0, 0.3, 0.8}) {
+          const double speed = rate_of_jobs(cost, follows, num_jobs, chance, true) / plain;
+          EXPECT_GE(speed, 0.97) << cost.name << ", follows " << follows << ", " << num_jobs
+                                 << " jobs, chance " << chance;
+          if (std::getenv("QUIRE_PRINT") != nullptr)
+            std::printf("%-10s %d %4d jobs %.1f: %.3f\n", cost.name, follows, num_jobs, chance, speed);
+          if (chance == 0.8 && num_jobs <= 32 && &cost == &kCosts[0]) {
+            EXPECT_GE(speed, 1.25) << num_jobs;
+          }
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
