@@ -80,11 +80,16 @@ void Drafting::propose() {
       "no memory for drafts",
       [this] {
         find_draftees();
-        if (draftees_.empty() || looks_ahead()) return;
+        if (draftees_.empty()) return;
+        if (looks_ahead()) return set_reasons(DraftReason::costs_more);
         draft();
         choose();
       },
       [](ErrorCode, std::string_view) {});
+}
+
+void Drafting::set_reasons(DraftReason reason) const {
+  for (const Draftee& draftee : draftees_) set_reason(*draftee.job, reason);
 }
 
 // Lists the jobs that may have drafts, and counts the step without drafts.
@@ -287,7 +292,10 @@ void Drafting::observe(const StepPlan& plan, std::optional<Duration> period, boo
     num_drafts += planned.lane->num_candidates;
   }
   if (num_drafts == 0) ++pace_.num_plain_steps;
-  for (const PlannedLane& planned : plan.lanes) ++planned.lane->job->drafts.num_plain_steps;
+  for (const PlannedLane& planned : plan.lanes) {
+    JobRecord& job = *planned.lane->job;
+    if (planned.lane == &job.lane) ++job.drafts.num_plain_steps;
+  }
   const bool generates = num_tokens == static_cast<int32_t>(plan.lanes.size()) + num_drafts;
   if (!generates || !period) {
     pace_.seconds_without_probe = 0.0;

@@ -47,6 +47,7 @@ class Drafting {
   };
 
   void find_draftees();
+  void set_reasons(DraftReason reason) const;
   int32_t room_of(const JobRecord& job) const;
   bool computes_prompts() const;
   void draft();
@@ -80,7 +81,7 @@ class Drafting {
     int32_t num_still = 0;  // last steps that took no time on the clock
     // Average of the rate of steps that may have drafts, relative to that of steps issued ahead. Begins above
     // 1, so that drafts are tried.
-    double gain = 1.2;
+    double gain = 1.1;
     int32_t num_plain_steps = 0;  // since the last one with drafts or the last probe
     double saved_seconds = 0.0;   // for probes; below 0 if they took more than expected
     double seconds_without_probe =
