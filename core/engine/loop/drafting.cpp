@@ -18,6 +18,7 @@ constexpr int32_t kStillSteps = 3;  // that took no time before the clock counts
 // Share of the time that probes may take, and the most that is saved for them, in steps.
 constexpr double kShareOfProbes = 0.01;
 constexpr double kMostSaved = 8.0;
+constexpr double kFirstSaved = 2.0;  // in steps, for early corrections
 // Least weights of a step in the running acceptance of its job, and of all jobs.
 constexpr float kWeightOfStep = 0.08F;
 constexpr float kWeightOfStepOfAll = 0.02F;
@@ -49,12 +50,21 @@ size_t place_of_size(int32_t num_tokens) {
   return std::min(static_cast<size_t>(place), kNumSizes - 1);
 }
 
-// Adds a measured step. One that was interrupted, by the system or another process, counts only a little.
+Duration to_duration(double seconds) {
+  return Duration(static_cast<Duration::rep>(seconds * 1e9));
+}
+
+// Adds a measured step. A step that the system or another process interrupts takes too long, and none takes
+// too short, so a longer time counts less than a shorter one.
 void observe_step(StepTimes& times, int32_t num_tokens, Duration period) noexcept {
-  constexpr double kMostLonger = 1.5;
+  constexpr double kWeightOfLonger = 0.4;
+  constexpr double kWeightOfShorter = 2.0;
   if (times.knows(num_tokens)) {
-    const double longest = kMostLonger * in_seconds(times.of(num_tokens));
-    period = std::min(period, Duration(static_cast<Duration::rep>(longest * 1e9)));
+    const double known = in_seconds(times.of(num_tokens));
+    const double change = in_seconds(period) - known;
+    const double weighed = change > 0.0 ? known + kWeightOfLonger * std::min(change, known)
+                                        : std::max(known + kWeightOfShorter * change, 0.1 * known);
+    period = to_duration(weighed);
   }
   times.observe(num_tokens, period);
 }
@@ -304,6 +314,7 @@ void Drafting::observe(const StepPlan& plan, std::optional<Duration> period, boo
   pace_.num_still = *period > Duration{0} ? 0 : pace_.num_still + 1;
   if (*period <= Duration{0}) return;
   const double seconds = in_seconds(*period);
+  if (!pace_.others.knows_any()) pace_.saved_seconds = kFirstSaved * seconds;
   pace_.saved_seconds = std::min(pace_.saved_seconds + kShareOfProbes * seconds, kMostSaved * seconds);
   const double without = std::exchange(pace_.seconds_without_probe, 0.0);
   if (without > 0.0) pace_.saved_seconds -= std::max(0.0, seconds - without);
