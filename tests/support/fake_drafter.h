@@ -17,6 +17,7 @@ struct KnownTexts {
   double chance = 1.0;     // with which a draft is right
   int64_t num_asked = 0;   // requests so far
   int64_t num_drafts = 0;  // drafts so far
+  int64_t num_broken = 0;  // requests whose unchanged tokens had changed
 };
 
 // Proposes what follows the history in a known text. Without such a text it proposes random tokens, and every
@@ -29,6 +30,7 @@ class FakeDrafter final : public Drafter {
   void draft(gsl::span<const DraftRequest> requests) override {
     for (const DraftRequest& request : requests) {
       ++known_->num_asked;
+      check(request);
       const TokenIds* const text = text_of(request.history);
       const auto num_drafts = 1 + static_cast<size_t>(random_() % static_cast<uint64_t>(request.max_drafts));
       for (size_t i = request.history.size(); i < request.history.size() + num_drafts; ++i) {
@@ -43,6 +45,21 @@ class FakeDrafter final : public Drafter {
   uint64_t memory_bytes() const override { return 0; }
 
  private:
+  struct Seen final : DraftState {
+    TokenIds history;
+  };
+
+  void check(const DraftRequest& request) {
+    if (*request.state == nullptr) *request.state = std::make_unique<Seen>();
+    TokenIds& seen = static_cast<Seen&>(**request.state).history;
+    const auto num_unchanged = static_cast<size_t>(request.num_unchanged);
+    const bool is_unchanged =
+        num_unchanged <= std::min(seen.size(), request.history.size()) &&
+        std::equal(seen.begin(), seen.begin() + request.num_unchanged, request.history.begin());
+    if (!is_unchanged) ++known_->num_broken;
+    seen.assign(request.history.begin(), request.history.end());
+  }
+
   const TokenIds* text_of(gsl::span<const TokenId> history) const {
     const auto text = std::find_if(known_->texts.begin(), known_->texts.end(), [&](const TokenIds& known) {
       return known.size() > history.size() && std::equal(history.begin(), history.end(), known.begin());
