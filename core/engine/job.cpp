@@ -138,6 +138,7 @@ std::string Job::explain() const {
   view.batch_jobs = channel_->progress.batch_jobs;
   view.was_preempted = channel_->progress.was_preempted;
   view.reader_behind = channel_->stream->is_throttled();
+  view.drafts = channel_->progress.drafts.reason;
   view.wait = channel_->wait_reason();
   if (view.wait.in_front.value != 0) {
     const auto in_front = cache_->thread().queue().find_live(view.wait.in_front);

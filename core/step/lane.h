@@ -34,6 +34,7 @@ struct Lane {
   gsl::span<const TokenId> known() const {
     return gsl::span<const TokenId>(tokens).first(tokens.size() - static_cast<size_t>(num_candidates));
   }
+  gsl::span<const TokenId> drafts() const { return gsl::span<const TokenId>(tokens).subspan(known().size()); }
   // Returns whether the lane has exactly num_tokens tokens.
   bool ends_at(int32_t num_tokens) const { return num_tokens == static_cast<int32_t>(tokens.size()); }
 };

@@ -36,7 +36,12 @@ struct PlannedLane {
   int32_t first_row = 0;    // index in the logit rows of the forward pass
   // Index of the previous step's draw that gives its last token; -1: all tokens are known.
   int32_t drawn_row = -1;
-  int32_t first_draw = -1;  // index of the draw from its last row; -1: the host reads its rows
+  // Index of the draw from its first row; -1: the host reads its rows. A lane with draft tokens has a draw
+  // for each of its rows, other lanes have one, from the last row.
+  int32_t first_draw = -1;
+  // Number of last rows that are not drawn from, because the tokens before them cannot be accepted: a draft
+  // that the constraint refuses or that ends the job.
+  int32_t num_undrawn = 0;
 
   // Set by verification:
   int32_t num_accepted = 0;  // number of computed tokens, from the first on, whose keys and values are kept

@@ -9,7 +9,8 @@ TENSOR = BASE | {"core/tensor", "kernels/interface"}
 STEP = TENSOR | {"core/step"}
 LAYERS = STEP | {"core/layers", "core/loader", "core/config"}
 MODELS = LAYERS | {"core/models", "core/memory", "core/tokenizer"}
-ENGINE = MODELS | {"core/chat", "core/kv", "core/sampling", "core/constrained", "core/response", "core/metrics"}
+ENGINE = MODELS | {"core/chat", "core/kv", "core/sampling", "core/constrained", "core/response", "core/metrics",
+                   "core/drafting"}
 
 # Folders whose files a folder may include, besides its own.
 ALLOWED = {
@@ -25,6 +26,7 @@ ALLOWED = {
     "core/chat": BASE | {"core/tokenizer"},
     "core/metrics": BASE,
     "core/memory": BASE,
+    "core/drafting": BASE,
     "core/kv": STEP,
     "core/sampling": STEP,
     "core/constrained": BASE | {"core/tokenizer"},

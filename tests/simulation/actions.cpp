@@ -295,7 +295,44 @@ void Simulation::propose() {
   }
   record->propose(candidates);
   model->had_candidates = true;
-  stats_.candidates += candidates.size();
+}
+
+// Proposes the expected tokens of a job, with mistakes.
+class SimulatedDrafter final : public Drafter {
+ public:
+  using Propose = std::function<void(const DraftRequest&)>;
+  explicit SimulatedDrafter(Propose propose) : propose_(std::move(propose)) {}
+  void draft(gsl::span<const DraftRequest> requests) override {
+    for (const DraftRequest& request : requests) propose_(request);
+  }
+  uint64_t memory_bytes() const override { return 0; }
+
+ private:
+  Propose propose_;
+};
+
+std::shared_ptr<Drafter> Simulation::make_drafter() {
+  return std::make_shared<SimulatedDrafter>([this](const DraftRequest& request) {
+    const auto answer = std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+      const SimulatedJob& model = entry.second;
+      const size_t num_prompt = model.request.prompt.size();
+      return request.history.size() > num_prompt &&
+             std::equal(model.request.prompt.begin(), model.request.prompt.end(), request.history.begin()) &&
+             request.history.size() - num_prompt <= model.expected.tokens.size() &&
+             std::equal(request.history.begin() + static_cast<ptrdiff_t>(num_prompt), request.history.end(),
+                        model.expected.tokens.begin());
+    });
+    const int32_t num_drafts = int_below(static_cast<uint32_t>(request.max_drafts) + 1);
+    for (int32_t i = 0; i < num_drafts; ++i) {
+      const TokenIds* const expected = answer == jobs_.end() ? nullptr : &answer->second.expected.tokens;
+      const size_t place =
+          expected == nullptr
+              ? 0
+              : request.history.size() - answer->second.request.prompt.size() + static_cast<size_t>(i);
+      const bool is_right = expected != nullptr && place < expected->size() && !chance(6);
+      request.drafts->push_back(is_right ? (*expected)[place] : int_below(kWorldVocab));
+    }
+  });
 }
 
 void Simulation::cancel() {

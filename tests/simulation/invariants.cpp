@@ -98,7 +98,8 @@ void Simulation::judge_failure(SimulatedJob& model, const JobResult& result) {
   if (faults.culprit == model.request.tag && faults.code == code) return;
   if (faults.non_finite_owner == model.request.tag && code == ErrorCode::numeric) return;
   // Forced tokens skip rows that are examined if the tokens are draft tokens.
-  if (code == ErrorCode::numeric && model.had_candidates && model.request.constraint != nullptr) return;
+  if (code == ErrorCode::numeric && (drafts_ || model.had_candidates) && model.request.constraint != nullptr)
+    return;
   if (code == ErrorCode::out_of_memory && failed_allocations_ > 0) {
     ++ended_for_memory_;
     return;

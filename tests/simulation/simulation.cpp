@@ -100,6 +100,8 @@ void Simulation::choose_setup() {
     limited.quota.weight = 0.5;
     options.namespaces.push_back(limited);
   }
+  drafts_ = chance(2);
+  options.drafting = {drafts_ ? DrafterKind::ngram : DrafterKind::none, 1 + int_below(kMaxDrafts)};
   // Chooses from none to memory for twice the pages of the cache.
   if (limits_.windows.empty() && chance(2)) options.prefixes.host_bytes = below(60'000);
   if (chance(3)) end_tokens_ = {2};
@@ -160,6 +162,7 @@ void Simulation::make_engine() {
   options.max_seq_len = kMaxSeqLen;
   options.end_tokens = end_tokens_;
   options.clock = &clock_;
+  if (drafts_ && chance(2)) options.cache.drafter = make_drafter();
   options.page_memory = [](int32_t num_pages) {
     return std::vector<MemoryRequest>{{"card:0", 10 * static_cast<uint64_t>(num_pages), "the cache"}};
   };
@@ -239,6 +242,7 @@ void Simulation::end_engine() {
   stats_.deduplicated += stats.pages_deduplicated;
   stats_.cached_tokens += stats.prompt_tokens_cached;
   stats_.pages_restored += stats.prefixes.pages_restored;
+  stats_.candidates += stats.draft_tokens;
   stats_.accepted += stats.draft_tokens_accepted;
   stats_.followed += static_cast<uint64_t>(engine_->executor->num_followed());
   stats_.in_vain += static_cast<uint64_t>(engine_->executor->num_discarded());

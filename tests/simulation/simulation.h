@@ -127,6 +127,7 @@ class Simulation {
   void fork();
   void rewind();
   void propose();
+  std::shared_ptr<Drafter> make_drafter();
   void cancel();
   void cancel_within_step();
   void toggle_pause();
@@ -193,6 +194,7 @@ class Simulation {
   std::mt19937_64 random_;
   SimulatedClock clock_;
   uint32_t guided_one_in_ = 1;  // one in so many generating jobs
+  bool drafts_ = false;         // the cache has a drafter
   bool is_roomy_ = false;       // jobs rarely wait, and draws are plain, so that steps can be issued ahead
   int32_t num_shards_ = 1;      // of the device
   ExecutorLimits limits_;

@@ -65,6 +65,7 @@ inline EngineOptions audited_cache() {
   EngineOptions options;
   options.check_invariants = true;
   options.step_stretch = 0.0;  // the real time of steps does not matter here
+  options.drafting.drafter = DrafterKind::none;
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/kv/page_index.h"
+#include "kernels/interface/draw_limits.h"
 #include "tests/support/slow_draw.h"
 
 namespace quire::testing {
@@ -321,6 +322,10 @@ void FakeExecutor::draw(Ticket ticket, const DeviceDraws& draws) {
     compute(ahead_);
   }
   num_rows_drawn_ += static_cast<int64_t>(draws.rows.size());
+  require(std::count_if(draws.rows.begin(), draws.rows.end(),
+                        [](const kernels::SampleRow& row) { return row.mask != nullptr; }) <=
+              kernels::max_draw_masks(limits_.max_logit_rows, limits_.max_sequences),
+          "masks of the step");
   outcomes_.clear();
   int32_t last_row = -1;
   for (const kernels::SampleRow& drawn : draws.rows) {

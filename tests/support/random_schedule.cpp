@@ -68,7 +68,7 @@ class Schedule {
     const size_t known_idx = below(known_.size());
     JobRequest request = known_[known_idx].request;
     request.priority = static_cast<int32_t>(below(3));
-    request.reserve_whole = below(5) == 0;
+    request.reserve_whole = below(5) == 0 && request.negative_prompt.empty();
     request.reuse_prefix = below(5) != 0;
     request.publish_pages = below(5) != 0;
     request.name_space = below(4) == 0 ? "other" : "";

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/ids.h"
 #include "core/base/log.h"
+#include "core/drafting/drafting_options.h"
 #include "core/kv/page_listener.h"
 #include "core/response/events.h"
 #include "core/sampling/sampler.h"
@@ -42,12 +43,10 @@ enum class FinishReason : int32_t {
 };
 
 // Usage of a job: final in the terminal event, until then the values so far.
-struct JobUsage {
+struct JobUsage : DraftUsage {
   int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;          // prompt tokens found in the prefix cache when the job first started
-  int32_t new_tokens = 0;             // stop token included, tokens withdrawn by a rewind excluded
-  int32_t draft_tokens = 0;           // proposed by speculative decoding
-  int32_t accepted_draft_tokens = 0;  // accepted ones among them
+  int32_t cached_tokens = 0;  // prompt tokens found in the prefix cache when the job first started
+  int32_t new_tokens = 0;     // stop token included, tokens withdrawn by a rewind excluded
   int32_t preemptions = 0;
   Duration time_queued{0};      // submit to first step
   Duration time_prefill{0};     // first step to first token

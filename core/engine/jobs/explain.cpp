@@ -67,6 +67,30 @@ std::string explain_running(const JobView& job, std::string_view doing) {
   return fmt::format("{} in steps of {} jobs; {}", doing, job.batch_jobs, times(job.result));
 }
 
+// Describes the draft tokens of a generating job, or why it has none.
+std::string drafts(const JobView& job) {
+  switch (job.drafts) {
+    case DraftReason::drafting:
+      return fmt::format("; {} of {} draft tokens accepted", job.result.accepted_draft_tokens,
+                         job.result.draft_tokens);
+    case DraftReason::off_in_engine:
+      return "; no drafts: the cache has no drafter";
+    case DraftReason::off_in_request:
+      return "; no drafts: max_drafts of the request is 0";
+    case DraftReason::no_match:
+      return "; no drafts: the drafter has no proposal";
+    case DraftReason::costs_more:
+      return "; no drafts: at the recent acceptance they cost more time than they save";
+    case DraftReason::prompts:
+      return "; no drafts: prompts of other jobs are being computed";
+    case DraftReason::no_room:
+      return "; no drafts: no room in the step or before the end of the job";
+    case DraftReason::not_generating:
+      break;
+  }
+  return {};
+}
+
 std::string_view reason_name(FinishReason reason) {
   switch (reason) {
     case FinishReason::unfinished:
@@ -109,7 +133,7 @@ std::string explain(const JobView& job) {
     case JobState::prefill:
       return explain_running(job, fmt::format("computing token {} of its prompt", job.computed_tokens));
     case JobState::generating:
-      return explain_running(job, "generating");
+      return explain_running(job, "generating") + drafts(job);
     case JobState::paused:
       return fmt::format("{}{}; {}", job.reader_behind ? "paused until its events are read" : "paused",
                          job.was_preempted ? ", preempted" : "", times(job.result));

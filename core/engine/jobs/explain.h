@@ -17,6 +17,7 @@ struct JobView {
   bool reader_behind = false;  // backpressure: the job waits until its events are read
   WaitReason wait;
   WaitReason wait_in_front;  // reason why the job wait.in_front waits
+  DraftReason drafts = DraftReason::not_generating;
 };
 
 // Returns one line with numbers and names only, without text of a prompt or a result.

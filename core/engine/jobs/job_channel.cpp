@@ -82,8 +82,10 @@ JobResult JobChannel::result_so_far() const noexcept {
   result.prompt_tokens = progress.prompt_tokens;
   result.cached_tokens = progress.cached_tokens;
   result.new_tokens = progress.new_tokens;
-  result.draft_tokens = progress.draft_tokens;
-  result.accepted_draft_tokens = progress.accepted_draft_tokens;
+  result.draft_tokens = progress.drafts.tokens;
+  result.accepted_draft_tokens = progress.drafts.accepted;
+  std::copy(progress.drafts.accepted_by_position.begin(), progress.drafts.accepted_by_position.end(),
+            result.accepted_by_position.begin());
   result.preemptions = progress.preemptions;
   const TimePoint submitted = progress.submitted;
   const TimePoint started = progress.started;

@@ -1,6 +1,7 @@
 // State that the caller's Job and the engine's JobRecord share.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -35,6 +36,14 @@ struct JobOutput {
   std::vector<float> embedding;
 };
 
+// Draft tokens of a job so far, as in DraftUsage, and why its last step had none.
+struct DraftProgress {
+  std::atomic<int32_t> tokens{0};
+  std::atomic<int32_t> accepted{0};
+  std::array<std::atomic<int32_t>, kMaxDrafts> accepted_by_position{};
+  std::atomic<DraftReason> reason{DraftReason::not_generating};
+};
+
 // Progress of a job, updated by the engine after each step. A time of max() has not been reached.
 struct JobProgress {
   std::atomic<TimePoint> submitted{TimePoint::max()};
@@ -44,8 +53,7 @@ struct JobProgress {
   std::atomic<int32_t> cached_tokens{0};
   std::atomic<int32_t> computed_tokens{0};  // prompt tokens, and tokens recomputed after a preemption
   std::atomic<int32_t> new_tokens{0};
-  std::atomic<int32_t> draft_tokens{0};
-  std::atomic<int32_t> accepted_draft_tokens{0};
+  DraftProgress drafts;
   std::atomic<int32_t> preemptions{0};
   std::atomic<bool> was_preempted{false};  // true from a preemption until the job is admitted again
   std::atomic<int32_t> batch_jobs{0};      // jobs in the batch of its last step, itself included

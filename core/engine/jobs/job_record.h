@@ -10,6 +10,8 @@
 #include "core/base/error.h"
 #include "core/base/ids.h"
 #include "core/base/message_text.h"
+#include "core/drafting/draft_acceptance.h"
+#include "core/drafting/drafter.h"
 #include "core/engine/events/text_output.h"
 #include "core/engine/jobs/exclusions.h"
 #include "core/engine/jobs/job_channel.h"
@@ -24,6 +26,16 @@ namespace quire {
 struct Pool {
   std::vector<double> sum;
   int32_t num_tokens = 0;  // number of states summed up
+};
+
+// Drafting of a job.
+struct JobDrafts {
+  std::unique_ptr<DraftState> state;  // of the drafter; null before its first request
+  int32_t num_unchanged = 0;          // first tokens of the lane that are those of the last request
+  // Empty until the first request; begins with the average of all jobs.
+  std::optional<DraftAcceptance> acceptance;
+  int32_t num_plain_steps = 0;  // since the last one with drafts
+  TokenIds proposal;            // of the drafter, for the next step
 };
 
 // Results of a step for a job: verify fills them in, commit applies them.
@@ -105,6 +117,7 @@ struct JobRecord {
   bool ended = false;                     // its terminal event is sent by the next sweep
   JobResult result;
   JobStep step;
+  JobDrafts drafts;
 
   template <typename Act>
   void for_each_lane(Act act) {
@@ -134,6 +147,15 @@ struct JobRecord {
   int32_t num_new_tokens() const { return num_tokens() - lane.num_prompt_tokens; }
   // Includes the tokens sampled by the running step.
   int32_t num_drawn_tokens() const { return num_new_tokens() + static_cast<int32_t>(step.drawn.size()); }
+  // Returns how many draft tokens of the running step, from the first on, are among the sampled tokens.
+  int32_t num_accepted_drafts() const {
+    const gsl::span<const TokenId> drafts_of_step = lane.drafts();
+    size_t accepted = 0;
+    while (accepted < std::min(drafts_of_step.size(), step.drawn.size()) &&
+           drafts_of_step[accepted] == step.drawn[accepted].token)
+      ++accepted;
+    return static_cast<int32_t>(accepted);
+  }
   bool holds_pages() const { return lane.sequence.has_value(); }
   bool wants_log_probs() const { return request.want_log_probs || request.num_top_log_probs > 0; }
   // True if the job is neither paused nor held back by a slow reader.

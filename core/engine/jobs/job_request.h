@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,9 @@ struct JobRequest {
   float guidance_scale = 1.0F;  // 0 to kMaxGuidanceScale; above 1 steers away from the negative prompt
   bool want_log_probs = false;
   int32_t num_top_log_probs = 0;  // 0 to kMaxTopLogProbs; more than 0 implies want_log_probs
+  // Maximum number of draft tokens in one step: 0 for none, at most the engine's. Absent: the engine's.
+  // Output does not depend on it.
+  std::optional<int32_t> max_drafts;
 
   // Scoring.
   // returns all rows of logits: prompt x vocabulary floats, at most kMaxRawLogitBytes

@@ -160,6 +160,8 @@ void check_generation(const JobRequest& request, const RequestLimits& limits) {
   require_range("min_new_tokens", request.min_new_tokens, 0, request.max_new_tokens);
   require_range("top_log_probs", request.num_top_log_probs, 0,
                 std::min(JobRequest::kMaxTopLogProbs, limits.num_tokens));
+  if (request.max_drafts)
+    require_range("max_drafts", *request.max_drafts, 0, limits.options.drafting.max_drafts);
   request.sampling.validate(limits.num_tokens);
   check_guidance(request, limits);
   check_stops(request, limits);
@@ -227,6 +229,9 @@ LeastWork least_work(const JobRequest& request, const RequestLimits& limits) {
                         (!limits.end_tokens.empty() && !request.ignore_end_tokens);
   const int32_t stops_after = request.stop_strings.empty() ? request.min_new_tokens : 0;
   const int32_t room = new_tokens_within(limits.max_seq_len, size_of(request));
+  const DraftingOptions& drafting = limits.options.drafting;
+  if (drafting.drafter != DrafterKind::none)
+    work.step_tokens += request.max_drafts.value_or(drafting.max_drafts);
   work.new_tokens = std::min(room, may_stop ? std::max(1, stops_after) : request.max_new_tokens);
   return work;
 }
@@ -346,6 +351,9 @@ void check_options(const EngineOptions& options, const EngineParts& parts) {
     throw Error(ErrorCode::invalid_argument, "page_idle_time is negative").at("page_idle_ns");
   if (options.close_timeout < Duration{0})
     throw Error(ErrorCode::invalid_argument, "close_timeout is negative").at("close_timeout_ns");
+  require_range("drafter", static_cast<int32_t>(options.drafting.drafter), 0,
+                static_cast<int32_t>(DrafterKind::automatic));
+  require_range("max_drafts", options.drafting.max_drafts, 1, kMaxDrafts);
   check_quota(options.default_quota);
   for (const NamespaceOptions& entry : options.namespaces) check_quota(entry.quota);
 }

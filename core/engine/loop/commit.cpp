@@ -11,16 +11,6 @@ namespace quire {
 
 namespace {
 
-int32_t num_drafts_accepted(const JobRecord& job) {
-  const size_t num_known = job.lane.tokens.size() - static_cast<size_t>(job.lane.num_candidates);
-  const auto drafts = gsl::span<const TokenId>(job.lane.tokens).subspan(num_known);
-  const std::vector<SampledToken>& drawn = job.step.drawn;
-  size_t accepted = 0;
-  while (accepted < std::min(drafts.size(), drawn.size()) && drafts[accepted] == drawn[accepted].token)
-    ++accepted;
-  return static_cast<int32_t>(accepted);
-}
-
 // Emits a token. Returns the number of newest tokens to retract because a banned string begins in them. Stop
 // strings are checked before max_new_tokens, so that the last token cannot leak a part of one.
 int32_t emit_token(JobRecord& job, const SampledToken& sampled, bool is_last) {
@@ -155,16 +145,19 @@ void Commit::count_lane(const PlannedLane& planned) noexcept {
 void Commit::count_draws(JobRecord& job) noexcept {
   if (job.step.drawn.empty()) return;
   const int32_t num_candidates = job.lane.num_candidates;
-  const int32_t num_accepted = num_drafts_accepted(job);
+  const int32_t num_accepted = job.num_accepted_drafts();
   job.result.draft_tokens += num_candidates;
   job.result.accepted_draft_tokens += num_accepted;
-  JobProgress& progress = job.channel->progress;
-  progress.draft_tokens = job.result.draft_tokens;
-  progress.accepted_draft_tokens = job.result.accepted_draft_tokens;
+  DraftProgress& progress = job.channel->progress.drafts;
+  progress.tokens = job.result.draft_tokens;
+  progress.accepted = job.result.accepted_draft_tokens;
+  for (size_t i = 0; i < static_cast<size_t>(num_accepted); ++i)
+    progress.accepted_by_position[i] = ++job.result.accepted_by_position[i];
   jobs_.metrics_store().count(job.metrics_index, [&](JobCounts& of) {
     of.new_tokens += static_cast<uint64_t>(job.step.drawn.size());
     of.draft_tokens += static_cast<uint64_t>(num_candidates);
     of.draft_tokens_accepted += static_cast<uint64_t>(num_accepted);
+    for (size_t i = 0; i < static_cast<size_t>(num_accepted); ++i) ++of.accepted_by_position[i];
   });
 }
 

@@ -267,6 +267,7 @@ void LiveJobs::drop_tokens(JobRecord& job, int32_t num_new_tokens) {
     lane.tokens.resize(static_cast<size_t>(num_kept));
     if (lane.sequence) kv().truncate(*lane.sequence, num_kept - 1);
   });
+  job.drafts.num_unchanged = std::min(job.drafts.num_unchanged, job.num_tokens());
   job.channel->progress.new_tokens = num_new_tokens;
 }
 

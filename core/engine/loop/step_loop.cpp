@@ -32,15 +32,16 @@ StepLoop::StepLoop(Runtime& runtime, EngineParts parts, const EngineOptions& opt
     : parts_(std::move(parts)),
       pages_(runtime, parts_, options),
       jobs_(engine_context(runtime, parts_, options, queue, pages_)),
-      step_timing_(context(), parts_.devices, plan_),
+      step_timing_(context(), parts_.devices, step_.plan),
       weight_use_(parts_.residency, queue.signal(), *parts_.executor),
       planning_(jobs_, kv(), context().policy, step_timing_),
       ahead_(*parts_.executor, jobs_, planning_, kv()),
       token_sampling_(*parts_.executor, parts_.num_tokens),
+      drafting_(jobs_, token_sampling_),
       verify_(*parts_.executor, token_sampling_),
       commit_(runtime.clock(), jobs_, kv()) {
   parts_.executor->set_breaks(&step_timing_);
-  plan_.lanes.reserve(static_cast<size_t>(context().policy.max_running_lanes));
+  step_.plan.lanes.reserve(static_cast<size_t>(context().policy.max_running_lanes));
 }
 
 StepLoop::~StepLoop() = default;
@@ -58,8 +59,9 @@ StepOutcome StepLoop::run_once() {
   }
   if (!step_timing_.may_begin(jobs_)) return StepOutcome::idle;
   jobs_.reload_prefixes();
-  const bool is_issued = ahead_.resume(plan_);
-  if (!is_issued && !planning_.plan(plan_)) {
+  const bool is_issued = ahead_.resume(step_.plan);
+  if (!is_issued) drafting_.propose();
+  if (!is_issued && !planning_.plan(step_.plan)) {
     step_timing_.rest();
     return StepOutcome::idle;
   }
@@ -83,31 +85,34 @@ uint64_t StepLoop::reclaim(std::string_view device, uint64_t bytes) {
 }
 
 void StepLoop::step() {
-  Reservation reservation = kv().reserve(plan_);  // frees its pages at the end of the scope unless committed
-  build_batch(plan_, reservation.copies(), table_shape(context().executor, kv()), batch_);
-  batch_.state_copies.assign(reservation.state_copies().begin(), reservation.state_copies().end());
-  batch_.wants_hidden = wants_hidden(plan_);
-  const Ticket ticket = ahead_.forward(plan_, batch_);
-  token_sampling_.draw(plan_, ticket);
+  Reservation reservation =
+      kv().reserve(step_.plan);  // frees its pages at the end of the scope unless committed
+  build_batch(step_.plan, reservation.copies(), table_shape(context().executor, kv()), step_.batch);
+  step_.batch.state_copies.assign(reservation.state_copies().begin(), reservation.state_copies().end());
+  step_.batch.wants_hidden = wants_hidden(step_.plan);
+  const Ticket ticket = ahead_.forward(step_.plan, step_.batch);
+  token_sampling_.draw(step_.plan, ticket);
   if (step_timing_.may_follow()) {
-    ahead_.follow(plan_, batch_);
+    if (!drafting_.holds_back()) ahead_.follow(step_.plan, step_.batch);
   } else {
     step_timing_.pass_on();
   }
   const Drawn drawn = parts_.executor->wait(ticket);
-  step_timing_.end_turn(batch_.num_tokens(), batch_.num_sequences(), ahead_.has_issued());
+  step_timing_.end_turn(step_.batch.num_tokens(), step_.batch.num_sequences(), ahead_.has_issued());
+  drafting_.observe(step_.plan, step_timing_.period(), step_timing_.is_issued());
   ahead_.settle(drawn);
   measure_step();
-  verify_.verify(plan_, drawn);
+  verify_.verify(step_.plan, drawn);
+  drafting_.learn(step_.plan);
   reservation.commit();
-  commit_.commit(plan_);
+  commit_.commit(step_.plan);
 }
 
 void StepLoop::measure_step() noexcept {
-  const double num_sequences = batch_.num_sequences();
+  const double num_sequences = step_.batch.num_sequences();
   StepHistograms& steps = jobs_.metrics_store().steps();
   steps.sequences.observe(num_sequences);
-  steps.tokens.observe(batch_.num_tokens());
+  steps.tokens.observe(step_.batch.num_tokens());
   steps.batch_fill.observe(num_sequences / context().policy.max_running_lanes);
 }
 
@@ -117,9 +122,9 @@ void StepLoop::measure_step() noexcept {
 void StepLoop::handle_step_failure(ErrorCode code, std::string_view message) {
   if (code == ErrorCode::device_lost) throw;
   if (step_timing_.was_aborted()) return;
-  const int32_t num_jobs = plan_.num_jobs();
-  if (num_jobs == 1) return jobs_.fail(*plan_.lanes.front().lane->job, code, message);
-  for (const PlannedLane& planned : plan_.lanes) planned.lane->job->suspect = true;
+  const int32_t num_jobs = step_.plan.num_jobs();
+  if (num_jobs == 1) return jobs_.fail(*step_.plan.lanes.front().lane->job, code, message);
+  for (const PlannedLane& planned : step_.plan.lanes) planned.lane->job->suspect = true;
   context().runtime.log()(LogLevel::warning, "a step of {} jobs failed ({}): {}", num_jobs,
                           error_code_name(code), message);
 }

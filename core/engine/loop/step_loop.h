@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/engine/loop/commit.h"
+#include "core/engine/loop/drafting.h"
 #include "core/engine/loop/engine_pages.h"
 #include "core/engine/loop/live_jobs.h"
 #include "core/engine/loop/look_ahead.h"
@@ -51,7 +52,7 @@ class StepLoop {
   const LiveJobs& jobs() const { return jobs_; }
   KvCache& kv() { return pages_.kv(); }
   const KvCache& kv() const { return pages_.kv(); }
-  const StepPlan& plan() const { return plan_; }  // of the running step; for tests
+  const StepPlan& plan() const { return step_.plan; }  // of the running step; for tests
   // watch() and device_turn() of the result are thread-safe.
   StepTiming& step_timing() { return step_timing_; }
   const StepTiming& step_timing() const { return step_timing_; }
@@ -66,15 +67,20 @@ class StepLoop {
   const EngineParts parts_;
   EnginePages pages_;
   LiveJobs jobs_;
-  StepPlan plan_;
+  // The running step.
+  struct Running {
+    StepPlan plan;
+    Batch batch;
+  };
+  Running step_;
   StepTiming step_timing_;
   WeightUse weight_use_;
   StepPlanning planning_;
   LookAhead ahead_;
   TokenSampling token_sampling_;
+  Drafting drafting_;
   Verify verify_;
   Commit commit_;
-  Batch batch_;
 };
 
 }  // namespace quire

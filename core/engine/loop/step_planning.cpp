@@ -61,6 +61,8 @@ void StepPlanning::decide() {
                  return demand_of_waiting(*jobs_.waiting()[static_cast<size_t>(index)]->guide);
                }},
               policy_);
+    const bool lacks = policy_.lacks_pages || policy_.preempt.has_value();
+    if (lacks && drop_drafts()) continue;
     if (policy_.lacks_pages && kv_.grow()) continue;
     if (policy_.preempt.has_value()) {
       jobs_.preempt(*jobs_.running()[static_cast<size_t>(*policy_.preempt)]);
@@ -69,6 +71,17 @@ void StepPlanning::decide() {
     const bool stuck = policy_.grants.empty() && policy_.blocked.has_value() && jobs_.running().empty();
     if (!stuck || !jobs_.drop_oldest_pin()) return;
   }
+}
+
+// Removes the draft tokens of all jobs: a step never takes pages of others for them. Returns false if there
+// are none.
+bool StepPlanning::drop_drafts() noexcept {
+  bool any = false;
+  for (const auto& job : jobs_.running()) {
+    any = any || job->lane.num_candidates > 0;
+    job->drop_candidates();
+  }
+  return any;
 }
 
 // Returns the limits, with the tokens of the step limited by its expected time. Uses running_views_.

@@ -30,6 +30,7 @@ class StepPlanning {
 
  private:
   void decide();
+  bool drop_drafts() noexcept;
   PolicyLimits sized_limits();
   void carry_out(StepPlan& plan);
   void view_jobs();

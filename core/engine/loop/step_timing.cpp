@@ -80,7 +80,10 @@ void StepTiming::end_turn(int32_t num_tokens, int32_t num_sequences, bool is_nex
     device_turn_.end();
   }
   const TimePoint now = context_.runtime.clock().now();
-  const TimePoint before = std::exchange(last_computed_, now);
+  const TimePoint before = std::exchange(rhythm_.last_computed, now);
+  const bool is_measured = rhythm_.goes_on && !start_.waits_for_weights && !device_turn_.neighbours().any;
+  rhythm_.period = is_measured ? std::optional(now - before) : std::nullopt;
+  rhythm_.goes_on = true;
   if (start_.waits_for_weights) return;
   const Duration took = start_.is_issued ? now - before : std::min(device_turn_.last_turn(), now - began_);
   sizing_.observe(num_tokens, num_sequences, took);

@@ -2,6 +2,7 @@
 // that is no longer needed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,10 @@ class StepTiming final : public StepBreaks {
   // True if a step may begin. If another cache must compute first, the engine's signal is notified later.
   bool may_begin(const LiveJobs& jobs) noexcept;
   // Withdraws the request for a device turn; called if there is nothing to compute.
-  void rest() noexcept { device_turn_.leave(); }
+  void rest() noexcept {
+    rhythm_.goes_on = false;
+    device_turn_.leave();
+  }
   void begin(TimePoint now, const StepStart& start) noexcept;
   // True if the next pass may be issued within this turn: the next turn is this cache's as well, and the
   // device does not wait for weights while others could compute.
@@ -46,6 +50,11 @@ class StepTiming final : public StepBreaks {
   // caches need it.
   bool is_due(bool computes_within_call) override;
   void pause_or_cancel() override;
+  // Returns the time between the ends of the last two steps on the device; none if the second did not follow
+  // at once, or if other caches compute on the device.
+  std::optional<Duration> period() const { return rhythm_.period; }
+  // True if the pass of the running step was issued ahead.
+  bool is_issued() const { return start_.is_issued; }
   // True if the step was aborted: its jobs are gone, or the engine closes.
   bool was_aborted() const { return was_aborted_; }
 
@@ -79,9 +88,15 @@ class StepTiming final : public StepBreaks {
     int32_t num_reached = 0;
   };
   Breaks breaks_;
-  StepStart start_;          // of the running step
-  TimePoint began_;          // start of the running step
-  TimePoint last_computed_;  // when the device finished the previous step
+  StepStart start_;  // of the running step
+  TimePoint began_;  // start of the running step
+  // Rhythm of the steps.
+  struct Rhythm {
+    TimePoint last_computed;  // when the device finished the previous step
+    bool goes_on = false;     // no pause since the previous step
+    std::optional<Duration> period;
+  };
+  Rhythm rhythm_;
 };
 
 }  // namespace quire

@@ -27,6 +27,9 @@ class TokenSampling {
   // token is allowed, the result's `fault` is set.
   SampledToken sample(const PlannedLane& planned, const PlannedLane* guide, const Drawn& drawn,
                       int32_t num_after = 0);
+  // Returns the number of first drafts that the job can draw one after another: up to a stop token, a banned
+  // one, or one that the constraint refuses.
+  int32_t count_possible(JobRecord& job, gsl::span<const TokenId> drafts);
   bool is_finite(const PlannedLane& planned, const Drawn& drawn) const;
   // True if tokens of the job may be forced by its constraint instead of sampled.
   bool may_force(const JobRecord& job) const;
@@ -38,11 +41,17 @@ class TokenSampling {
   gsl::span<const float> row_before(const PlannedLane& planned, const Drawn& drawn, int32_t num_after) const {
     return row(drawn, planned.last_row() - num_after);
   }
-  void plan_draw(PlannedLane& planned);
+  void plan_draws(PlannedLane& planned);
+  void plan_draws_of_drafts(PlannedLane& planned);
+  bool may_mask_drafts(const JobRecord& job) const;
+  // Returns the number of edits that draws after draft tokens may reach: the rest is for lanes without
+  // drafts.
+  int32_t edits_for_drafts() const { return executor_.limits().max_draw_edits / 2; }
   void check(PlannedLane& planned);
-  SampleRequest request_of(const JobRecord& job);
-  // The result is valid until the next call.
-  gsl::span<const TokenId> banned_for(const JobRecord& job);
+  void check_row(int32_t logit_row);
+  // num_drafts: number of draft tokens that the sampler and the matcher have accepted on trial.
+  SampleRequest request_of(const JobRecord& job, int32_t num_drafts = 0);
+  gsl::span<const TokenId> banned_for(const JobRecord& job, int32_t num_drafts);
   TokenMask mask_of(const JobRecord& job);
   gsl::span<uint32_t> next_mask();
   SampledToken sample_row(const SampleRequest& request);
@@ -54,6 +63,7 @@ class TokenSampling {
   DeviceDraws draws_;
   std::vector<std::vector<uint32_t>> masks_;  // masks of this step; their memory is reused
   size_t num_masks_ = 0;
+  int32_t lanes_left_ = 0;  // lanes of this step whose draws are not planned yet
   TokenIds banned_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "core/base/contain.h"
 #include "core/base/error.h"
+#include "core/engine/loop/trial.h"
 #include "core/sampling/guidance.h"
 
 namespace quire {
@@ -39,31 +40,11 @@ FinishReason finish_after(const JobRecord& job, TokenId token) {
   return FinishReason::unfinished;
 }
 
-}  // namespace
-
-// Accepts tokens in the sampler and the matcher, and rolls them back in its destructor.
-class Trial {
- public:
-  explicit Trial(JobRecord& job) : job_(job) {}
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
-  ~Trial() {
-    job_.sampler.rewind(static_cast<uint64_t>(num_tokens_));
-    if (job_.matcher != nullptr && num_tokens_ > 0) job_.matcher->rollback(num_tokens_);
-  }
-  void accept(const SampledToken& sampled) {
-    if (job_.matcher != nullptr && !job_.matcher->accept(sampled.token))
-      throw Error(ErrorCode::internal, "the constraint rejects a token that its mask allowed");
-    job_.sampler.accept(sampled.token, sampled.probability);
-    ++num_tokens_;
-  }
-
- private:
-  JobRecord& job_;
-  int32_t num_tokens_ = 0;
-};
-
-namespace {
+// Accepts a sampled token, which the mask allowed.
+void accept(Trial& trial, const SampledToken& sampled) {
+  if (!trial.accept(sampled.token, sampled.probability))
+    throw Error(ErrorCode::internal, "the constraint rejects a token that its mask allowed");
+}
 
 // Returns the guide's lane of the same job, or null if it takes no part in this step.
 PlannedLane* guide_after(StepPlan& plan, size_t index) {
@@ -153,17 +134,18 @@ void Verify::verify_score(const PlannedLane& planned, const Drawn& drawn) {
 void Verify::verify_tokens(PlannedLane& planned, PlannedLane* guide, const Drawn& drawn) {
   JobRecord& job = *planned.lane->job;
   const int32_t num_candidates = job.lane.num_candidates;
+  const int32_t num_verified = num_candidates - planned.num_undrawn;
   const size_t num_known = job.lane.tokens.size() - static_cast<size_t>(num_candidates);
   Trial trial(job);
   bool is_drawn = false;  // a token was sampled that the trial has not accepted yet
-  for (int32_t i = 0; i <= num_candidates; ++i) {
+  for (int32_t i = 0; i <= num_verified; ++i) {
     is_drawn = draw_next(planned, guide, drawn, num_candidates - i);
     if (!is_drawn) break;
     const SampledToken& sampled = job.step.drawn.back();
-    const bool goes_on = i < num_candidates && job.step.finish == FinishReason::unfinished &&
+    const bool goes_on = i < num_verified && job.step.finish == FinishReason::unfinished &&
                          job.lane.tokens[num_known + static_cast<size_t>(i)] == sampled.token;
     if (!goes_on) break;
-    trial.accept(sampled);
+    accept(trial, sampled);
   }
   // The last new token has not been computed yet, whether it replaced a candidate or follows all of them.
   const auto num_drawn = static_cast<int32_t>(job.step.drawn.size());
@@ -190,7 +172,7 @@ bool Verify::draw_next(PlannedLane& planned, PlannedLane* guide, const Drawn& dr
 // Adds the forced tokens. The next step computes them together with the sampled token.
 void Verify::take_forced(JobRecord& job, Trial& trial) {
   if (!token_sampling_.may_force(job)) return;
-  trial.accept(job.step.drawn.back());
+  accept(trial, job.step.drawn.back());
   forced_.clear();
   token_sampling_.force(job, forced_);
   for (const TokenId token : forced_) {

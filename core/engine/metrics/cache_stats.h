@@ -1,11 +1,13 @@
 // Statistics of a cache: plain numbers for people and tests. No logic reads them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/drafting/drafting_options.h"
 #include "core/engine/prefixes/prefix_options.h"
 #include "core/metrics/histogram.h"
 
@@ -19,8 +21,16 @@ struct PageStats {
   int32_t pinned = 0;      // part of `referenced`
 };
 
+// Counts of draft tokens, proposed by speculative decoding.
+struct DraftCounts {
+  uint64_t draft_tokens = 0;
+  uint64_t draft_tokens_accepted = 0;
+  // Accepted ones by their position among the drafts of a step.
+  std::array<uint64_t, static_cast<size_t>(kMaxDrafts)> accepted_by_position{};
+};
+
 // Counts of the jobs of a cache, or of one namespace in it.
-struct JobCounts {
+struct JobCounts : DraftCounts {
   int32_t queued_jobs = 0;
   int32_t running_jobs = 0;     // prefill, generating or paused
   uint64_t submitted_jobs = 0;  // queued + running + finished
@@ -31,8 +41,6 @@ struct JobCounts {
   uint64_t prompt_tokens_computed = 0;
   uint64_t prompt_tokens_cached = 0;  // found in the prefix cache instead
   uint64_t new_tokens = 0;
-  uint64_t draft_tokens = 0;           // proposed by speculative decoding
-  uint64_t draft_tokens_accepted = 0;  // accepted ones among them
 };
 
 // Snapshot taken between two steps.

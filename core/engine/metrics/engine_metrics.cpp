@@ -72,6 +72,14 @@ void add_jobs(PrometheusText& text, const std::string& prefix, const std::vector
     text.open(prefix + field.name, field.help, field.type);
     for (const Group& group : groups) text.sample(group.labels, field.read(*group.counts));
   }
+  text.open(prefix + "draft_tokens_accepted_by_position_total",
+            "Accepted draft tokens by their position among those of a step.", "counter");
+  for (const Group& group : groups) {
+    for (size_t i = 0; i < group.counts->accepted_by_position.size(); ++i) {
+      const std::string position = prometheus_label("position", std::to_string(i + 1));
+      text.sample(group.labels + "," + position, group.counts->accepted_by_position[i]);
+    }
+  }
   for (const HistogramField& field : kHistogramFields) {
     text.open(prefix + field.name, field.help, "histogram");
     for (const Group& group : groups) text.sample(group.labels, group.histograms->*field.values);

@@ -26,7 +26,9 @@ Duration least_time_to_first_token(const FastestSteps& steps, const LeastWork& w
 
 // Computing the prompt yields the first token.
 Duration least_time_to_end(const FastestSteps& steps, const LeastWork& work) {
-  return least_time_to_first_token(steps, work) + std::max(0, work.new_tokens - 1) * steps.any;
+  const int32_t num_left = std::max(0, work.new_tokens - 1);
+  const int32_t num_steps = (num_left + work.step_tokens - 1) / work.step_tokens;
+  return least_time_to_first_token(steps, work) + num_steps * steps.any;
 }
 
 }  // namespace quire

@@ -5,8 +5,9 @@
 
 namespace quire {
 
-// Shortest measured times of steps; 0: none measured. A step generates one token of a job. So these give a
-// lower bound, not an estimate: a job rejected because of it would be late even on an idle machine.
+// Shortest measured times of steps; 0: none measured. A step generates a limited number of tokens of a job.
+// So these give a lower bound, not an estimate: a job rejected because of it would be late even on an idle
+// machine.
 struct FastestSteps {
   Duration any{0};
   Duration full{0};  // with max_step_tokens tokens
@@ -19,6 +20,7 @@ struct FastestSteps {
 struct LeastWork {
   int32_t prompt_tokens = 0;  // 1 if the prompt may be in the prefix cache
   int32_t new_tokens = 0;     // 0 for a job that generates no tokens
+  int32_t step_tokens = 1;    // maximum number of new tokens of a step: one, and draft tokens
 };
 
 Duration least_time_to_first_token(const FastestSteps& steps, const LeastWork& work);

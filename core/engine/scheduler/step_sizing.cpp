@@ -77,6 +77,36 @@ Duration StepTimes::of(int32_t num_tokens) const noexcept {
   return below == nullptr ? Duration{0} : to_duration(below->seconds * num_tokens / below->tokens);
 }
 
+Duration StepTimes::beyond(int32_t base_tokens, Duration base, int32_t num_tokens) const noexcept {
+  double tokens = base_tokens;
+  double seconds = to_seconds(base);
+  double slope = 0.0;
+  for (const Size& size : sizes_) {
+    if (!is_known(size) || size.tokens <= tokens) continue;
+    slope = std::max(0.0, (size.seconds - seconds) / (size.tokens - tokens));
+    if (size.tokens >= num_tokens) break;
+    tokens = size.tokens;
+    seconds = std::max(seconds, size.seconds);
+  }
+  return to_duration(seconds + slope * (num_tokens - tokens));
+}
+
+bool StepTimes::knows(int32_t num_tokens) const noexcept {
+  return is_known(sizes_[std::min<size_t>(size_index(num_tokens), kNumSizes - 1)]);
+}
+
+bool StepTimes::knows_any() const noexcept {
+  return std::any_of(sizes_.begin(), sizes_.end(), [this](const Size& size) { return is_known(size); });
+}
+
+int32_t StepTimes::largest_known() const noexcept {
+  double largest = 0.0;
+  for (const Size& size : sizes_) {
+    if (is_known(size)) largest = size.tokens;
+  }
+  return static_cast<int32_t>(largest);
+}
+
 int32_t StepTimes::tokens_within(Duration longest, int32_t limit) const noexcept {
   const double seconds = to_seconds(longest);
   const Size* below = nullptr;

@@ -16,6 +16,15 @@ class StepTimes {
   // Returns the expected time: interpolated between two measured sizes, proportional beyond them; 0 if none
   // is known.
   Duration of(int32_t num_tokens) const noexcept;
+  // Returns the expected time of a step of num_tokens tokens if one of base_tokens, which are fewer, takes
+  // `base`: interpolated between the measured sizes above base_tokens, and beyond them by their slope. `base`
+  // if none is known.
+  Duration beyond(int32_t base_tokens, Duration base, int32_t num_tokens) const noexcept;
+  // Returns whether steps of this size class were measured lately, or of any.
+  bool knows(int32_t num_tokens) const noexcept;
+  bool knows_any() const noexcept;
+  // Returns the number of tokens of the largest size that is known, 0 if none is.
+  int32_t largest_known() const noexcept;
   // Returns the largest number of tokens whose step takes at most `longest`; at most `limit`, and `limit` if
   // no time is known.
   int32_t tokens_within(Duration longest, int32_t limit) const noexcept;

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/drafting/drafting_options.h"
 #include "core/engine/prefixes/prefix_options.h"
 
 namespace quire {
 
+class Drafter;
 class NamespaceQuotas;
 
 // Limits of one namespace. 0 is no limit.
@@ -52,14 +54,16 @@ struct EngineOptions {
   // memory.
   Duration page_idle_time = std::chrono::seconds(60);
   PrefixStoreOptions prefixes;
+  DraftingOptions drafting;
   NamespaceQuota default_quota;  // of every namespace without an entry in `namespaces`
   std::vector<NamespaceOptions> namespaces;
   std::shared_ptr<NamespaceQuotas> quotas;  // current values of the two above; created with the engine
 
   // For tests.
-  int32_t prefix_hash_bits = 64;  // fewer bits force collisions
-  bool check_invariants = false;  // audits page accounting after every step
-  bool start_thread = true;       // false: the caller runs steps by EngineThread::run_once
+  int32_t prefix_hash_bits = 64;     // fewer bits force collisions
+  bool check_invariants = false;     // audits page accounting after every step
+  std::shared_ptr<Drafter> drafter;  // replaces the one that `drafting` names; null: it does not
+  bool start_thread = true;          // false: the caller runs steps by EngineThread::run_once
 };
 
 }  // namespace quire

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/cuda/gemm/matrix_library.h"
+#include "kernels/interface/draw_limits.h"
 
 namespace quire::kernels {
 namespace {
@@ -133,7 +134,8 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
     build.pin(slot.rows, rows, "allocating pinned memory for sampling");
     build.pin(slot.edits, static_cast<size_t>(l.max_sample_edits), "allocating pinned memory for sampling");
     build.pin(slot.results, rows, "allocating pinned memory for sampling");
-    build.pin(slot.masks, sequences * mask_words(l.vocab_size), "allocating pinned memory for masks");
+    const auto masks = static_cast<size_t>(max_draw_masks(l.max_logit_rows, l.max_sequences));
+    build.pin(slot.masks, masks * mask_words(l.vocab_size), "allocating pinned memory for masks");
   }
   build.take(c.sample_scans, rows, "allocating memory for sampling");
   const size_t blocks = std::min<size_t>(rows, kSampleBlocks);
@@ -225,11 +227,12 @@ cudaError_t copy_drawn_tokens(Context& c, const BatchView& host) {
 // Copies the masks of a slot's rows to where the device can read them. Returns false if there are too many.
 bool place_masks(Context& c, DrawSlot& slot) {
   const size_t words = mask_words(c.limits.vocab_size);
+  const auto most = static_cast<size_t>(max_draw_masks(c.limits.max_logit_rows, c.limits.max_sequences));
   size_t used = 0;
   for (int32_t r = 0; r < slot.num_rows; ++r) {
     SampleRow& row = slot.rows[r];
     if (row.mask == nullptr) continue;
-    if (used == static_cast<size_t>(c.limits.max_sequences)) return false;
+    if (used == most) return false;
     row.mask = std::copy_n(row.mask, words, slot.masks + used++ * words) - words;
   }
   return true;
@@ -553,7 +556,8 @@ Status sample(Context* context, const SampleParams* params) {
   slot.num_pending = c.pending.size();
   if (!place_masks(c, slot)) {
     slot.num_rows = c.num_drawn = 0;
-    return c.device->fail(Status::invalid_argument, "sample: more masks than the context has sequences");
+    return c.device->fail(Status::invalid_argument,
+                          "sample: more masks than the limits of the context allow");
   }
   SampleArguments arguments;
   arguments.logits = params->logits;

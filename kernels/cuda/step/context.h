@@ -35,7 +35,7 @@ struct DrawSlot {
   SampleRow* rows = nullptr;
   LogitEdit* edits = nullptr;
   SampleResult* results = nullptr;
-  uint32_t* masks = nullptr;  // [max_sequences, words of the vocabulary]
+  uint32_t* masks = nullptr;  // [max_draw_masks, words of the vocabulary]
   cudaEvent_t drawn = nullptr;
   SampleOutcome* outcomes = nullptr;  // the caller's
   int32_t num_rows = 0;               // 0 once delivered

@@ -138,6 +138,33 @@ TEST_F(CandidatesTest, DraftTokensAreComputedEvenIfTheCacheHasThem) {
   EXPECT_EQ(read_all(*job).tokens, expected_);
 }
 
+// The rows after draft tokens are drawn on the device, so that no row of logits comes to the host.
+TEST_F(CandidatesTest, TheDeviceDrawsAfterEachDraftToken) {
+  FakeEngineOptions options = by_hand();
+  make_drawing(options.limits);
+  FakeEngine engine(options);
+  JobRequest request = greedy(prompt_, 12);
+  request.sampling.temperature = 1.0F;
+  request.sampling.seed = 3;
+  request.sampling.repetition_penalty = 1.4F;
+  request.sampling.frequency_penalty = 0.3F;
+  const auto plain = engine.cache->submit(request);
+  engine.run_to_idle();
+  const TokenIds expected = read_all(*plain).tokens;
+  const auto job = engine.cache->submit(request);
+  engine.cache->thread().run_once();
+  const int64_t num_drawn = engine.executor->num_rows_drawn();
+  TokenIds drafts(expected.begin() + 1, expected.begin() + 5);
+  drafts[3] = (drafts[3] + 1) % kVocab;
+  engine.cache->thread().loop().jobs().find(job->id())->propose(drafts);
+  engine.cache->thread().run_once();
+  EXPECT_EQ(engine.executor->num_rows_drawn() - num_drawn, 5);
+  EXPECT_EQ(job->result().accepted_draft_tokens, 3);
+  EXPECT_EQ(job->result().new_tokens, 5);
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*job).tokens, expected);
+}
+
 TEST_F(CandidatesTest, DraftTokensWaitForAStepThatFitsAllOfThem) {
   FakeEngineOptions options = by_hand();
   options.cache.max_chunk_tokens = 5;

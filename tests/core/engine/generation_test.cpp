@@ -465,6 +465,25 @@ TEST(GenerationTest, ThreadedEngineRunsJobsToTheirEnd) {
   EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
 }
 
+TEST(GenerationTest, ARequestHasAtMostTheDraftsOfItsEngine) {
+  FakeEngineOptions options = threadless();
+  options.cache.drafting.max_drafts = 3;
+  FakeEngine engine(options);
+  JobRequest request = greedy({1, 2, 3}, 2);
+  for (const int32_t allowed : {0, 3}) {
+    request.max_drafts = allowed;
+    engine.cache->submit(request);
+  }
+  for (const int32_t refused : {-1, 4}) {
+    request.max_drafts = refused;
+    expect_error(ErrorCode::invalid_argument, {"max_drafts is " + std::to_string(refused), "0 to 3"},
+                 [&] { engine.cache->submit(request); });
+  }
+  options.cache.drafting.max_drafts = kMaxDrafts + 1;
+  expect_error(ErrorCode::invalid_argument, {"max_drafts is 16", "1 to 15"},
+               [&] { FakeEngine refused(options); });
+}
+
 TEST(Generation, AJobWithoutAnyAllowedTokenIsRefused) {
   FakeEngineOptions options;
   options.end_tokens = {3};

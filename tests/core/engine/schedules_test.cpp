@@ -66,6 +66,7 @@ FakeEngineOptions any_shape(std::mt19937_64& random) {
   limits.makes_draws = below(2) == 0;
   limits.follows = limits.makes_draws && below(2) == 0;
   limits.max_draw_edits = limits.makes_draws ? below(60) : 0;
+  if (below(2) == 0) options.cache.drafting = {DrafterKind::ngram, 1 + below(kMaxDrafts)};
   return options;
 }
 

@@ -129,6 +129,7 @@ std::shared_ptr<const Model> load_on(std::shared_ptr<Device> device) {
 
 std::shared_ptr<Engine> make_cache(const std::shared_ptr<const Model>& model) {
   ModelCacheOptions options;
+  options.engine.drafting.drafter = DrafterKind::none;  // drafts take the place of steps issued ahead
   options.max_batch_size = 16;
   options.max_chunk_tokens = 32;
   options.max_tokens = 4096;

@@ -56,6 +56,7 @@ ModelCacheOptions wide(kernels::KvFormat format) {
   options.max_batch_size = 8;
   options.key_format = options.value_format = format;
   options.engine.start_thread = false;
+  options.engine.drafting.drafter = DrafterKind::none;
   return options;
 }
 
@@ -66,6 +67,7 @@ ModelCacheOptions any_shape(kernels::KvFormat format, std::mt19937_64& random) {
   options.max_tokens = kMaxSeqLen + options.page_tokens + below(400);
   options.max_batch_size = 1 + below(8);
   options.max_chunk_tokens = 1 + below(below(2) == 0 ? 12 : 200);
+  options.engine.drafting = {below(4) == 0 ? DrafterKind::none : DrafterKind::ngram, 1 + below(kMaxDrafts)};
   options.engine.check_invariants = true;
   return options;
 }

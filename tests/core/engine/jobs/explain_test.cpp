@@ -56,6 +56,29 @@ TEST(ExplainTest, ARunningJobShowsHowItsTimeWasSpent) {
   EXPECT_NE(explain(job).find(", preempted 2 times, paused for 0.750 s"), std::string::npos);
 }
 
+TEST(ExplainTest, AGeneratingJobShowsItsDraftsOrWhyItHasNone) {
+  JobView job;
+  job.state = JobState::generating;
+  const std::string plain = explain(job);
+  job.result.draft_tokens = 20;
+  job.result.accepted_draft_tokens = 12;
+  const auto of = [&](DraftReason reason) {
+    job.drafts = reason;
+    const std::string line = explain(job);
+    EXPECT_TRUE(line.starts_with(plain)) << line;
+    return line.substr(plain.size());
+  };
+  EXPECT_EQ(of(DraftReason::not_generating), "");
+  EXPECT_EQ(of(DraftReason::drafting), "; 12 of 20 draft tokens accepted");
+  EXPECT_EQ(of(DraftReason::off_in_engine), "; no drafts: the cache has no drafter");
+  EXPECT_EQ(of(DraftReason::off_in_request), "; no drafts: max_drafts of the request is 0");
+  EXPECT_EQ(of(DraftReason::no_match), "; no drafts: the drafter has no proposal");
+  EXPECT_EQ(of(DraftReason::costs_more),
+            "; no drafts: at the recent acceptance they cost more time than they save");
+  EXPECT_EQ(of(DraftReason::prompts), "; no drafts: prompts of other jobs are being computed");
+  EXPECT_EQ(of(DraftReason::no_room), "; no drafts: no room in the step or before the end of the job");
+}
+
 TEST(ExplainTest, AFailedJobShowsTheReason) {
   JobView job;
   job.state = JobState::finished;

@@ -53,7 +53,11 @@ TEST_F(CommitTest, AcceptedDraftTokensAreCounted) {
   ASSERT_TRUE(parts.step());
   EXPECT_EQ(job->result().draft_tokens, 2);
   EXPECT_EQ(job->result().accepted_draft_tokens, 1);
+  EXPECT_EQ(job->result().accepted_by_position, (AcceptedByPosition{1}));
   EXPECT_EQ(job->result().new_tokens, 3);
+  while (parts.step()) {
+  }
+  EXPECT_EQ(read_all(*job).terminal.usage.accepted_by_position, (AcceptedByPosition{1}));
 }
 
 }  // namespace

@@ -250,6 +250,7 @@ TEST_F(EngineMetricsTest, NamesNeverChange) {
                                          "new_tokens_total counter",
                                          "draft_tokens_total counter",
                                          "draft_tokens_accepted_total counter",
+                                         "draft_tokens_accepted_by_position_total counter",
                                          "time_queued_seconds histogram",
                                          "time_to_first_token_seconds histogram",
                                          "time_between_tokens_seconds histogram",

@@ -43,6 +43,13 @@ TEST(FastestStepsTest, APromptTakesItsFullStepsAndOneForTheRest) {
   EXPECT_EQ(least_time_to_end(steps, {20, 0}), milliseconds(22));
 }
 
+TEST(FastestStepsTest, DraftTokensComeWithTheTokenBeforeThem) {
+  const FastestSteps steps = measured(milliseconds(2), milliseconds(10));
+  EXPECT_EQ(least_time_to_end(steps, {20, 1, 5}), milliseconds(22));
+  EXPECT_EQ(least_time_to_end(steps, {20, 6, 5}), milliseconds(24));
+  EXPECT_EQ(least_time_to_end(steps, {20, 7, 5}), milliseconds(26));
+}
+
 TEST(FastestStepsTest, AnUnmeasuredStepCountsAsZeroTime) {
   EXPECT_EQ(least_time_to_end(FastestSteps{}, {1000, 1000}), Duration{0});
   FastestSteps decoding;
@@ -127,6 +134,23 @@ TEST_F(DeadlineTest, AJobThatMayStopEarlyOrFindItsPromptIsAccepted) {
   finds.reuse_prefix = true;
   finds.first_token_deadline = milliseconds(11);
   EXPECT_TRUE(takes(finds));
+}
+
+TEST(DraftingDeadlineTest, AJobThatDraftsMayBeFasterThanATokenAStep) {
+  SimulatedClock clock;
+  FakeEngineOptions options;
+  options.clock = &clock;
+  options.cache.start_thread = false;
+  options.cache.drafting = {DrafterKind::ngram, 2};
+  FakeEngine engine(options);
+  engine.executor->before_step = [&](const Batch&) { clock.advance(milliseconds(10)); };
+  JobRequest made = greedy({1, 2, 3}, 7);
+  const auto job = engine.cache->submit(made);
+  engine.run_to_idle();
+  made.total_deadline = milliseconds(31);  // one step for the prompt, two for six tokens
+  EXPECT_NE(engine.cache->submit(made), nullptr);
+  made.max_drafts = 0;
+  expect_error(ErrorCode::deadline_too_short, {"deadline_ns"}, [&] { engine.cache->submit(made); });
 }
 
 TEST_F(DeadlineTest, AScoreHasToComputeItsWholePrompt) {

@@ -1,0 +1,343 @@
+#include "core/engine/loop/drafting.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/contain.h"
+#include "core/base/deadline.h"
+#include "core/drafting/ngram_drafter.h"
+#include "kernels/interface/state_specs.h"
+
+namespace quire {
+
+namespace {
+
+constexpr double kWeightOfGain = 0.125;
+constexpr size_t kNumSizes = 4096;
+constexpr int32_t kStillSteps = 3;  // that took no time before the clock counts as still
+// Share of the time that probes may take, and the most that is saved for them, in steps.
+constexpr double kShareOfProbes = 0.01;
+constexpr double kMostSaved = 8.0;
+constexpr double kFirstSaved = 2.0;  // in steps, for early corrections
+// Least weights of a step in the running acceptance of its job, and of all jobs.
+constexpr float kWeightOfStep = 0.08F;
+constexpr float kWeightOfStepOfAll = 0.02F;
+
+void set_reason(const JobRecord& job, DraftReason reason) {
+  job.channel->progress.drafts.reason.store(reason, std::memory_order_relaxed);
+}
+
+int32_t most_drafts(const JobRecord& job, const DraftingOptions& options) {
+  return job.request.max_drafts.value_or(options.max_drafts);
+}
+
+std::shared_ptr<Drafter> make_drafter(const EngineOptions& options) {
+  if (options.drafter != nullptr) return options.drafter;
+  switch (options.drafting.drafter) {
+    case DrafterKind::none:
+      break;
+    case DrafterKind::ngram:
+    case DrafterKind::automatic:
+      return std::make_shared<NgramDrafter>();
+  }
+  return nullptr;
+}
+
+// Returns the index of a number of tokens in Pace::first: devices may record each small step apart.
+size_t place_of_size(int32_t num_tokens) {
+  constexpr int32_t kSmall = 64;
+  const int32_t place = num_tokens < kSmall ? num_tokens : kSmall + num_tokens / kSmall;
+  return std::min(static_cast<size_t>(place), kNumSizes - 1);
+}
+
+Duration to_duration(double seconds) {
+  return Duration(static_cast<Duration::rep>(seconds * 1e9));
+}
+
+// Adds a measured step. A step that the system or another process interrupts takes too long, and none takes
+// too short, so a longer time counts less than a shorter one.
+void observe_step(StepTimes& times, int32_t num_tokens, Duration period) noexcept {
+  constexpr double kWeightOfLonger = 0.4;
+  constexpr double kWeightOfShorter = 2.0;
+  if (times.knows(num_tokens)) {
+    const double known = in_seconds(times.of(num_tokens));
+    const double change = in_seconds(period) - known;
+    const double weighed = change > 0.0 ? known + kWeightOfLonger * std::min(change, known)
+                                        : std::max(known + kWeightOfShorter * change, 0.1 * known);
+    period = to_duration(weighed);
+  }
+  times.observe(num_tokens, period);
+}
+
+}  // namespace
+
+Drafting::Drafting(LiveJobs& jobs, TokenSampling& sampling)
+    : jobs_(jobs),
+      sampling_(sampling),
+      drafter_(make_drafter(jobs.context().options)),
+      acceptance_(kWeightOfStepOfAll) {
+  pace_.first.resize(kNumSizes);
+  const auto max_jobs = static_cast<size_t>(jobs.context().policy.max_running_lanes);
+  draftees_.reserve(max_jobs);
+  requests_.reserve(max_jobs);
+  offers_.reserve(max_jobs);
+  counts_.reserve(max_jobs);
+}
+
+// Drafts are optional: without memory for them the step goes on without them.
+void Drafting::propose() {
+  contain(
+      "no memory for drafts",
+      [this] {
+        find_draftees();
+        if (draftees_.empty()) return;
+        if (looks_ahead()) return set_reasons(DraftReason::costs_more);
+        draft();
+        choose();
+      },
+      [](ErrorCode, std::string_view) {});
+}
+
+void Drafting::set_reasons(DraftReason reason) const {
+  for (const Draftee& draftee : draftees_) set_reason(*draftee.job, reason);
+}
+
+// Lists the jobs that may have drafts, and counts the step without drafts.
+void Drafting::find_draftees() {
+  draftees_.clear();
+  step_.num_jobs = step_.num_tokens = 0;
+  const PolicyLimits& policy = jobs_.context().policy;
+  step_.max_tokens = std::min(policy.max_step_tokens, policy.max_logit_rows);
+  const bool has_prompts = drafter_ != nullptr && computes_prompts();
+  for (const auto& entry : jobs_.running()) {
+    JobRecord& job = *entry;
+    if (job.request.kind != JobKind::generate || !job.first_token || !job.runnable()) continue;
+    ++step_.num_jobs;
+    step_.num_tokens += job.num_lanes() * (1 + job.lane.num_candidates + job.lane.num_forced);
+    if (job.lane.num_candidates > 0) continue;
+    if (drafter_ == nullptr) {
+      set_reason(job, DraftReason::off_in_engine);
+    } else if (most_drafts(job, jobs_.context().options.drafting) == 0) {
+      set_reason(job, DraftReason::off_in_request);
+    } else if (has_prompts) {
+      set_reason(job, DraftReason::prompts);
+    } else if (job.suspect || room_of(job) < 1) {
+      set_reason(job, DraftReason::no_room);
+    } else {
+      draftees_.push_back({&job, room_of(job)});
+    }
+  }
+}
+
+// Returns the number of drafts that a job may have. The token after the last draft is drawn without one. More
+// rejected drafts than kStateLine - 1 would overwrite the recurrent state from which the job continues.
+int32_t Drafting::room_of(const JobRecord& job) const {
+  const EngineContext& context = jobs_.context();
+  int32_t room = most_drafts(job, context.options.drafting);
+  room = std::min(room, job.request.max_new_tokens - job.num_new_tokens() - 1);
+  room = std::min(room, job.max_tokens - job.num_tokens() - 1);
+  if (context.executor.num_state_slots > 0) room = std::min(room, kernels::kStateLine - 1);
+  return std::max(room, 0);
+}
+
+// True if the next step computes parts of prompts. Their step is longer anyway, and it is sized for them.
+bool Drafting::computes_prompts() const {
+  const KvCache& kv = jobs_.context().pages.kv();
+  const auto is_behind = [&](const Lane& lane) {
+    const auto num_known = static_cast<int32_t>(lane.known().size());
+    return !lane.sequence || num_known - kv.length(*lane.sequence) > 1 + lane.job->lane.num_forced;
+  };
+  int32_t num_lanes = 0;
+  for (const auto& job : jobs_.running()) {
+    num_lanes += job->num_lanes();
+    if (!job->runnable()) continue;
+    if (job->request.kind != JobKind::generate || !job->first_token || is_behind(job->lane) ||
+        (job->guide && is_behind(*job->guide)))
+      return true;
+  }
+  return num_lanes < jobs_.context().policy.max_running_lanes &&
+         std::any_of(jobs_.waiting().begin(), jobs_.waiting().end(),
+                     [](const auto& job) { return job->runnable(); });
+}
+
+// Lets the drafter propose, and cuts each proposal at the first token that the job cannot draw.
+void Drafting::draft() {
+  requests_.clear();
+  for (const Draftee& draftee : draftees_) {
+    JobRecord& job = *draftee.job;
+    job.step.begin();
+    job.drafts.proposal.clear();
+    if (!job.drafts.acceptance) job.drafts.acceptance.emplace(acceptance_, kWeightOfStep);
+    requests_.push_back({job.lane.tokens, job.drafts.num_unchanged, draftee.num_drafts, &job.drafts.state,
+                         &job.drafts.proposal});
+  }
+  drafter_->draft(requests_);
+  for (Draftee& draftee : draftees_) {
+    JobRecord& job = *draftee.job;
+    job.drafts.num_unchanged = job.num_tokens();
+    const auto num_drafts = std::min(draftee.num_drafts, static_cast<int32_t>(job.drafts.proposal.size()));
+    const auto drafts = gsl::span<const TokenId>(job.drafts.proposal).first(static_cast<size_t>(num_drafts));
+    draftee.num_drafts = sampling_.count_possible(job, drafts);
+    if (draftee.num_drafts == 0) set_reason(job, DraftReason::no_match);
+  }
+}
+
+// Decides how many drafts each job gets, and adds them.
+void Drafting::choose() {
+  offers_.clear();
+  for (const Draftee& draftee : draftees_)
+    offers_.push_back({draftee.num_drafts, draftee.job->num_lanes(), *draftee.job->drafts.acceptance});
+  counts_.assign(offers_.size(), 0);
+  step_.time_of = [this](int32_t num_tokens) { return time_of(num_tokens); };
+  limit_tokens();
+  const double gain = chooser_.choose(offers_, step_, counts_);
+  weigh_modes(gain * step_.num_jobs / time_of(step_.num_tokens), step_.num_tokens);
+  probe();
+  const bool has_drafts =
+      std::any_of(counts_.begin(), counts_.end(), [](int32_t count) { return count > 0; });
+  const bool knows_plain = is_clock_still() || pace_.others.knows(step_.num_tokens);
+  if (has_drafts || (is_probe_due() && knows_plain)) pace_.num_plain_steps = 0;
+  for (size_t i = 0; i < offers_.size(); ++i) {
+    JobRecord& job = *draftees_[i].job;
+    if (offers_[i].num_drafts == 0) continue;
+    set_reason(job, counts_[i] > 0 ? DraftReason::drafting : DraftReason::costs_more);
+    if (counts_[i] == 0) continue;
+    job.drafts.num_plain_steps = 0;
+    job.propose(gsl::span<const TokenId>(job.drafts.proposal).first(static_cast<size_t>(counts_[i])));
+  }
+}
+
+// Limits the tokens of the step by what is known of their time. The time without drafts is measured before
+// any are used, and larger steps than those known are tried in small increments.
+void Drafting::limit_tokens() {
+  if (is_clock_still()) return;
+  const int32_t known = std::max(step_.num_tokens, pace_.others.largest_known());
+  const int32_t most = pace_.others.knows(step_.num_tokens) ? known + known / 2 + 2 : step_.num_tokens;
+  step_.max_tokens = std::min(step_.max_tokens, most);
+}
+
+// True if times cannot be measured. Drafts are then assumed to take none.
+bool Drafting::is_clock_still() const {
+  return pace_.num_still >= kStillSteps;
+}
+
+// Gives one draft to jobs that have had none for kProbeInterval steps, while probes take a small share of the
+// time. The next probe begins with the first job that could have none.
+void Drafting::probe() {
+  int32_t num_tokens = step_.num_tokens;
+  for (size_t i = 0; i < offers_.size(); ++i) num_tokens += counts_[i] * offers_[i].num_lanes;
+  const double loss = num_tokens == step_.num_tokens ? loss_of_look_ahead() : 0.0;
+  const double without = time_of(num_tokens) - loss;
+  const size_t first = pace_.next_probed;
+  // A step that is not issued ahead only for a probe counts whole.
+  pace_.seconds_without_probe = prefers_look_ahead() ? time_of(step_.num_tokens) - loss_of_look_ahead() : 0.0;
+  for (size_t n = 0; n < offers_.size(); ++n) {
+    const size_t i = (first + n) % offers_.size();
+    const bool is_due = counts_[i] == 0 && offers_[i].num_drafts > 0 &&
+                        draftees_[i].job->drafts.num_plain_steps >= kProbeInterval;
+    if (!is_due) continue;
+    pace_.next_probed = i;
+    const int32_t with = num_tokens + offers_[i].num_lanes;
+    if (with > step_.max_tokens || time_of(with) - without > pace_.saved_seconds) return;
+    pace_.seconds_without_probe = without;
+    counts_[i] = 1;
+    num_tokens = with;
+  }
+}
+
+// Returns the seconds that a step with drafts costs an engine that looks ahead, beside its drafts: neither it
+// nor the step after it is issued ahead.
+double Drafting::loss_of_look_ahead() const {
+  if (!prefers_look_ahead()) return 0.0;
+  const Duration ahead = pace_.issued.of(step_.num_tokens);
+  const Duration other = pace_.others.of(step_.num_tokens);
+  return ahead == Duration{0} ? 0.0 : std::max(0.0, 2.0 * in_seconds(other - ahead));
+}
+
+bool Drafting::is_probe_due() const {
+  if (pace_.num_plain_steps < kProbeInterval) return false;
+  const double cost = time_of(step_.num_tokens + 1) - time_of(step_.num_tokens) + loss_of_look_ahead();
+  return cost <= pace_.saved_seconds;
+}
+
+// Returns the expected seconds of a step that is not issued ahead. Larger steps than those known are assumed
+// to take no longer, so that they are tried. A token more costs at most what one of the step without drafts
+// does, whatever was measured on a busy machine.
+double Drafting::time_of(int32_t num_tokens) const {
+  const Duration plain = pace_.others.of(step_.num_tokens);
+  if (plain == Duration{0}) return 1.0;
+  const double longest = in_seconds(plain) * num_tokens / step_.num_tokens;
+  return std::min(longest, in_seconds(pace_.others.beyond(step_.num_tokens, plain, num_tokens)));
+}
+
+// Compares the expected rate of this step, in tokens per second, with that of steps issued ahead.
+void Drafting::weigh_modes(double rate, int32_t num_tokens) {
+  if (!pace_.issued.knows(num_tokens) || !pace_.others.knows(num_tokens)) return;
+  const double ahead = step_.num_jobs / in_seconds(pace_.issued.of(num_tokens));
+  pace_.gain += kWeightOfGain * (rate / ahead - pace_.gain);
+}
+
+bool Drafting::prefers_look_ahead() const {
+  return jobs_.context().executor.follows && pace_.gain <= DraftChooser::kLeastGain;
+}
+
+bool Drafting::looks_ahead() const {
+  return prefers_look_ahead() && !is_probe_due();
+}
+
+bool Drafting::holds_back() const noexcept {
+  if (drafter_ == nullptr || looks_ahead() || (!is_probe_due() && !pace_.issued.knows_any())) return false;
+  const DraftingOptions& options = jobs_.context().options.drafting;
+  return std::any_of(jobs_.running().begin(), jobs_.running().end(), [&](const auto& job) {
+    return job->request.kind == JobKind::generate && job->runnable() && most_drafts(*job, options) > 0;
+  });
+}
+
+void Drafting::observe(const StepPlan& plan, std::optional<Duration> period, bool is_issued) noexcept {
+  if (drafter_ == nullptr) return;
+  int32_t num_tokens = 0;
+  int32_t num_drafts = 0;
+  for (const PlannedLane& planned : plan.lanes) {
+    num_tokens += planned.num_tokens;
+    num_drafts += planned.lane->num_candidates;
+  }
+  if (num_drafts == 0) ++pace_.num_plain_steps;
+  for (const PlannedLane& planned : plan.lanes) {
+    JobRecord& job = *planned.lane->job;
+    if (planned.lane == &job.lane) ++job.drafts.num_plain_steps;
+  }
+  const bool generates = num_tokens == static_cast<int32_t>(plan.lanes.size()) + num_drafts;
+  if (!generates || !period) {
+    pace_.seconds_without_probe = 0.0;
+    return;
+  }
+  pace_.num_still = *period > Duration{0} ? 0 : pace_.num_still + 1;
+  if (*period <= Duration{0}) return;
+  const double seconds = in_seconds(*period);
+  if (!pace_.others.knows_any()) pace_.saved_seconds = kFirstSaved * seconds;
+  pace_.saved_seconds = std::min(pace_.saved_seconds + kShareOfProbes * seconds, kMostSaved * seconds);
+  const double without = std::exchange(pace_.seconds_without_probe, 0.0);
+  if (without > 0.0) pace_.saved_seconds -= std::max(0.0, seconds - without);
+  if (is_issued) return observe_step(pace_.issued, num_tokens, *period);
+  Duration& first = pace_.first[place_of_size(num_tokens)];
+  if (first == Duration{0}) {
+    first = *period;
+  } else {
+    const bool is_known = pace_.others.knows(num_tokens);
+    observe_step(pace_.others, num_tokens, is_known ? *period : std::min(first, *period));
+  }
+}
+
+void Drafting::learn(const StepPlan& plan) noexcept {
+  for (const PlannedLane& planned : plan.lanes) {
+    JobRecord& job = *planned.lane->job;
+    if (planned.lane != &job.lane || job.lane.num_candidates == 0 || job.step.drawn.empty()) continue;
+    const int32_t num_accepted = job.num_accepted_drafts();
+    const bool is_refuted =
+        num_accepted < std::min(job.lane.num_candidates, static_cast<int32_t>(job.step.drawn.size()));
+    if (job.drafts.acceptance) job.drafts.acceptance->observe(num_accepted, is_refuted);
+    acceptance_.observe(num_accepted, is_refuted);
+  }
+}
+
+}  // namespace quire
