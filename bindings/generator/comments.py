@@ -8,7 +8,7 @@ NO_NEWS = re.compile(r"^(Returns (1|-1|0|NULL|NaN)(, or| on failure| when )|Retu
                      r"If out_len is not NULL|The text is also zero-terminated|A query of the size|.*pass a larger buffer)")
 ON_FAILURE = re.compile(r",? (?:or|and) (?:-1|NaN|NULL|0|QUIRE_WAIT_FAILED)(?:, with an error,)? on failure(?=[.;,]|$)|"
                         r" ?\((?:base|cancel|event|stats|job|queue)\.h[^)]*\)|, \[\w+\]")
-OUT = re.compile(r"\b([Ww])rites (.*?),? to out_(?:text|bytes|tokens|sizes|values)\b")
+OUT = re.compile(r"\b([Ww])rites (.*?),? to out_(?:text|bytes|tokens|sizes|counts|values)\b")
 WAIT_ENDS = re.compile(r"After QUIRE_WAIT_TIMEOUT or QUIRE_WAIT_CANCELLED,? ")
 YES = [(r"\bReturns 1 if\b", "Returns true if"), (r"\bReturns 0, ", "Returns false, "), (r", otherwise 0\b", ""),
        (r": 1 or 0\b", ""), (r"Default: 0\.", "Default: false."), (r"Default: 1\.", "Default: true."), (r"Default: 1 unless", "Default: true unless"),

@@ -29,6 +29,7 @@ ENUMS = [
     Enum("QUIRE_EVENTS_", "EventPolicy", "The policy for the events of a job that are not taken.", "Events"),
     Enum("QUIRE_JSON_ORDER_", "JsonOrder", "The order of the members of an object in constrained JSON.", "JSONOrder", "JSONOrder"),
     Enum("QUIRE_JSON_SPACE_", "JsonSpace", "The white space in constrained JSON.", "JSONSpace", "JSONSpace"),
+    Enum("QUIRE_DRAFTER_", "Drafter", "A drafter of speculative decoding; none changes an answer.", "Drafter"),
     Enum("QUIRE_JOB_STATE_", "JobState", "The state of a job. A later version may add states.", "State"),
     Enum("QUIRE_EVENT_", "EventKind", "The kind of an event. A later version may add kinds: skip unknown ones.",
          "Event"),
@@ -46,7 +47,7 @@ ENUMS = [
 NO_ENUM = ("QUIRE_WAIT_", "QUIRE_ABI_", "QUIRE_VERSION_")
 
 # Enum of an int32_t, by parameter name, by function, or by "function.parameter".
-ENUM_OF = {"quota": "Quota", "kv_format": "KvFormat", "activation_dtype": "ActivationDtype", "level": "LogLevel", "log_level": "LogLevel",
+ENUM_OF = {"quota": "Quota", "kv_format": "KvFormat", "drafter": "Drafter", "activation_dtype": "ActivationDtype", "level": "LogLevel", "log_level": "LogLevel",
            "scope": "ModelScope", "pooling": "Pooling", "event_policy": "EventPolicy", "json_order": "JsonOrder", "json_space": "JsonSpace",
            "histogram": "HistogramKind",
            "format": "DiagnoseFormat", "quire_model_evict.state": "ModelState", "quire_model_state": "ModelState",
@@ -253,7 +254,7 @@ TOGETHER = {"quire_job_request_add_logit_bias": "quire_job_request_set_logit_bia
 GO_NOT = {"quire_job_request_set_add_special": "NoSpecial", "quire_job_request_set_json_closed": "JSONOpen",
           "quire_job_request_set_json_plain_integers": "JSONAnyIntegers", "quire_job_request_set_normalize": "Unnormalized",
           "quire_job_request_set_reuse_prefix": "NoReuse", "quire_job_request_set_publish_pages": "NoPublish"}
-GO_POINTER = {"quire_job_request_set_seed", "quire_job_request_set_temperature", "quire_job_request_set_guidance_scale", "quire_cache_options_set_step_stretch"}
+GO_POINTER = {"quire_job_request_set_seed", "quire_job_request_set_max_drafts", "quire_job_request_set_temperature", "quire_job_request_set_guidance_scale", "quire_cache_options_set_step_stretch"}
 GO_NEGATIVE = {"quire_cache_options_set_max_overtakes", "quire_cache_options_set_ageing_ns",
                "quire_cache_options_set_close_timeout_ns", "quire_job_request_set_reasoning_budget"}
 
@@ -286,7 +287,7 @@ class Figures:
 LAST = ("FINISHED", "ERROR")
 TEXT = ("TEXT",) + LAST
 READ = ("RESPONSE",)  # any event with a part of an answer
-USAGE = "prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens preemptions time_queued_ns " \
+USAGE = "prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens accepted_by_position preemptions time_queued_ns " \
     "time_prompt_ns time_generate_ns"
 MEMORY = "total_bytes embedding_bytes layer_bytes head_bytes kv_bytes workspace_bytes staging_bytes"
 FIGURES = [
@@ -316,7 +317,7 @@ FIGURES = [
             "page_tokens pages_total pages_free pages_cached pages_referenced pages_pinned pages_evicted "
             "pages_deduplicated prefix_host_pages prefix_host_bytes prefix_file_pages prefix_file_bytes "
             "prefix_pages_restored prefix_files_refused jobs_queued jobs_running jobs_submitted jobs_finished jobs_failed jobs_cancelled "
-            "preemptions steps prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens device_bytes",
+            "preemptions steps prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens accepted_by_position device_bytes",
             parts=(Part("histograms", "Histogram", "HistogramKind"), Part("namespaces", "Stats", "num_namespaces"),
                    Part("shards", "ShardStats", "num_shards"))),
     Figures("Usage", "quire_event", "The usage of a job, and what ended it.", "stop_token stop_text " + USAGE),

@@ -6,7 +6,7 @@ import interface
 
 ACRONYMS = {"kv", "json", "gbnf", "io", "id", "bos", "eos", "fp8", "ok"}  # of names in Go
 SHORT = {"int32_t": "int", "int64_t": "long", "uint64_t": "ulong", "double": "double"}
-OUT = {"out_text": "text", "out_bytes": "bytes", "out_tokens": "tokens", "out_sizes": "sizes", "out_values": "values"}
+OUT = {"out_text": "text", "out_bytes": "bytes", "out_tokens": "tokens", "out_sizes": "sizes", "out_counts": "sizes", "out_values": "values"}
 CALLBACKS = ("quire_log_fn", "quire_progress_fn")
 
 

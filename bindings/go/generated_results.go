@@ -475,6 +475,33 @@ func (v JSONSpace) String() string {
 	return nameOf("JSONSpace", int32(v))
 }
 
+// Drafter is a drafter of speculative decoding; none changes an answer.
+type Drafter int32
+
+// The values of Drafter.
+const (
+	// The best one that the model has without further files.
+	DrafterAuto Drafter = Drafter(native.QUIRE_DRAFTER_AUTO)
+
+	DrafterNone Drafter = Drafter(native.QUIRE_DRAFTER_NONE)
+
+	// What followed the last tokens where they occurred before in prompt or answer.
+	DrafterNgram Drafter = Drafter(native.QUIRE_DRAFTER_NGRAM)
+)
+
+// String returns the name of the value, such as "ngram".
+func (v Drafter) String() string {
+	switch v {
+	case DrafterAuto:
+		return "auto"
+	case DrafterNone:
+		return "none"
+	case DrafterNgram:
+		return "ngram"
+	}
+	return nameOf("Drafter", int32(v))
+}
+
 // JobState is the state of a job. A later version may add states.
 type JobState int32
 
@@ -954,6 +981,10 @@ type JobInfo struct {
 	// The number of draft tokens that were accepted.
 	AcceptedDraftTokens int64
 
+	// The number of accepted draft tokens at each position among those of a step, the first position first. Returns
+	// the number of positions, 0 for a job without draft tokens.
+	AcceptedByPosition []int64
+
 	// How often the job was preempted to free memory for others, and its pages had to be computed again.
 	Preemptions int64
 
@@ -979,6 +1010,7 @@ func (o *JobInfo) read(f *figures[native.JobHandle]) {
 	o.NewTokens = get(f, native.Quire_job_new_tokens)
 	o.DraftTokens = get(f, native.Quire_job_draft_tokens)
 	o.AcceptedDraftTokens = get(f, native.Quire_job_accepted_draft_tokens)
+	o.AcceptedByPosition = getAll(f, native.Quire_job_accepted_by_position)
 	o.Preemptions = get(f, native.Quire_job_preemptions)
 	o.TimeQueued = time.Duration(get(f, native.Quire_job_time_queued_ns))
 	o.TimePrompt = time.Duration(get(f, native.Quire_job_time_prompt_ns))
@@ -1348,6 +1380,10 @@ type Stats struct {
 	// The number of those draft tokens that were accepted.
 	AcceptedDraftTokens int64
 
+	// The number of accepted draft tokens at each position among those of a step, the first position first. Returns
+	// the number of positions, 0 if no draft tokens were proposed.
+	AcceptedByPosition []int64
+
 	// The device memory of the cache in bytes: pages, and the workspace of a step. For an elastic cache it is the
 	// initial size.
 	DeviceBytes int64
@@ -1388,6 +1424,7 @@ func (o *Stats) read(f *figures[native.StatsHandle]) {
 	o.NewTokens = get(f, native.Quire_stats_new_tokens)
 	o.DraftTokens = get(f, native.Quire_stats_draft_tokens)
 	o.AcceptedDraftTokens = get(f, native.Quire_stats_accepted_draft_tokens)
+	o.AcceptedByPosition = getAll(f, native.Quire_stats_accepted_by_position)
 	o.DeviceBytes = get(f, native.Quire_stats_device_bytes)
 	o.Histograms = map[HistogramKind]Histogram{}
 	for kind := HistogramTimeQueued; kind <= HistogramStepTokens; kind++ {
@@ -1444,6 +1481,10 @@ type Usage struct {
 	// The number of draft tokens that were accepted.
 	AcceptedDraftTokens int64
 
+	// The number of accepted draft tokens at each position among those of a step, the first position first. Returns
+	// the number of positions, 0 for other events.
+	AcceptedByPosition []int64
+
 	// How often the job was preempted to free memory for others.
 	Preemptions int64
 
@@ -1465,6 +1506,7 @@ func (o *Usage) read(f *figures[native.EventHandle]) {
 	o.NewTokens = get(f, native.Quire_event_new_tokens)
 	o.DraftTokens = get(f, native.Quire_event_draft_tokens)
 	o.AcceptedDraftTokens = get(f, native.Quire_event_accepted_draft_tokens)
+	o.AcceptedByPosition = getAll(f, native.Quire_event_accepted_by_position)
 	o.Preemptions = get(f, native.Quire_event_preemptions)
 	o.TimeQueued = time.Duration(get(f, native.Quire_event_time_queued_ns))
 	o.TimePrompt = time.Duration(get(f, native.Quire_event_time_prompt_ns))

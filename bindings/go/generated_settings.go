@@ -165,6 +165,15 @@ type CacheOptions struct {
 	// is taken; Cache.KVFormat returns the chosen format.
 	KVFormat KVFormat
 
+	// The drafter of the jobs, one of Drafter. Default: DrafterAuto. A step verifies the tokens that it proposes, and
+	// accepts those that it would have drawn anyway, so an answer has the same tokens with any drafter. Measured times
+	// and the acceptance of each job decide how many are proposed, zero included. Job.Explain shows why a job has
+	// none.
+	Drafter Drafter
+
+	// The maximum number of draft tokens of a job in one step, 1 to 15. Default: 4.
+	MaxDrafts int
+
 	// One QuotaKind for every namespace that has no quota of its own: 0 to 2^31 - 1. 0, the default, means no limit. A
 	// job that can never fit into QuotaPages fails at submit with CodeTooLarge. Cache.SetQuota changes it later.
 	Quotas map[QuotaKind]int
@@ -237,6 +246,8 @@ func (o *CacheOptions) fill(s *settings[native.CacheOptionsHandle]) {
 	set(s, native.Quire_cache_options_set_max_seq_len, o.MaxSeqLen)
 	set(s, native.Quire_cache_options_set_max_queue, narrow(o.MaxQueue))
 	set(s, native.Quire_cache_options_set_kv_format, int32(o.KVFormat))
+	set(s, native.Quire_cache_options_set_drafter, int32(o.Drafter))
+	set(s, native.Quire_cache_options_set_max_drafts, narrow(o.MaxDrafts))
 	for key, value := range o.Quotas {
 		s.apply(func(target native.CacheOptionsHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_cache_options_set_quota(target, int32(key), narrow(value), e)
@@ -320,6 +331,10 @@ type Request struct {
 
 	// The maximum number of tokens to generate, 1 to 2^31 - 1. Default: 256.
 	MaxNewTokens int
+
+	// The maximum number of draft tokens of the job in one step: 0 for none, at most that of the cache. Default: that
+	// of the cache. The answer does not depend on it.
+	MaxDrafts *int
 
 	// The number of tokens before which no stop token is sampled. Stop strings still end the job. Default: 0.
 	MinNewTokens int
@@ -620,6 +635,11 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 	}
 	set(s, native.Quire_job_request_set_parse_special, asInt(o.ParseSpecial))
 	set(s, native.Quire_job_request_set_max_new_tokens, narrow(o.MaxNewTokens))
+	if o.MaxDrafts != nil {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_max_drafts(target, narrow(*o.MaxDrafts), e)
+		})
+	}
 	set(s, native.Quire_job_request_set_min_new_tokens, narrow(o.MinNewTokens))
 	if o.StopTokens != nil {
 		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {

@@ -40,6 +40,7 @@ QUIRE_SLICE(char *out_text, size_t out_capacity, char, byte)
 QUIRE_SLICE(uint8_t *out_bytes, size_t out_capacity, uint8_t, byte)
 QUIRE_SLICE(int32_t *out_tokens, size_t out_capacity, int32_t, int32)
 QUIRE_SLICE(int64_t *out_sizes, size_t out_capacity, int64_t, int64)
+QUIRE_SLICE(int64_t *out_counts, size_t out_capacity, int64_t, int64)
 QUIRE_SLICE(float *out_values, size_t out_capacity, float, float32)
 /* A handle in C has the width of its integer type in Go. */
 QUIRE_SLICE(quire_job **out_jobs, size_t num_jobs, quire_job *, JobHandle)

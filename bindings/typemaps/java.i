@@ -134,6 +134,7 @@ QUIRE_ARRAY(char *out_text, size_t out_capacity, char, byte, jbyteArray, jbyte, 
 QUIRE_ARRAY(uint8_t *out_bytes, size_t out_capacity, uint8_t, byte, jbyteArray, jbyte, Byte, 0)
 QUIRE_ARRAY(int32_t *out_tokens, size_t out_capacity, int32_t, int, jintArray, jint, Int, 0)
 QUIRE_ARRAY(int64_t *out_sizes, size_t out_capacity, int64_t, long, jlongArray, jlong, Long, 0)
+QUIRE_ARRAY(int64_t *out_counts, size_t out_capacity, int64_t, long, jlongArray, jlong, Long, 0)
 QUIRE_ARRAY(float *out_values, size_t out_capacity, float, float, jfloatArray, jfloat, Float, 0)
 /* A handle is as wide as a jlong: quire_java is built only for 64-bit machines. */
 QUIRE_ARRAY(quire_job **out_jobs, size_t num_jobs, quire_job *, long, jlongArray, jlong, Long, 0)

@@ -33,6 +33,7 @@ struct BenchOptions {
   double temperature = 0.0;
   double top_p = 1.0;
   std::string kv_format = "f16";
+  DraftingChoice drafting{.drafter = "none", .max_drafts = {}};
   WorkloadOptions workload;
 };
 
@@ -42,6 +43,8 @@ struct Measured {
   double decode_tokens_per_second = 0;  // of all jobs together
   int64_t cache_bytes = 0;
   int64_t step_bytes = 0;  // weights that one decode step reads
+  int64_t draft_tokens = 0;
+  int64_t accepted_draft_tokens = 0;
 
   double steps_per_second() const { return decode_tokens_per_second / batch; }
 };
@@ -119,6 +122,8 @@ class Bench {
         (decode.seconds() - decode.all_started_seconds());
     const Stats stats(call(quire_cache_stats, cache.get()));
     measured.cache_bytes = call(quire_stats_device_bytes, stats.get());
+    measured.draft_tokens = call(quire_stats_draft_tokens, stats.get());
+    measured.accepted_draft_tokens = call(quire_stats_accepted_draft_tokens, stats.get());
     measured.step_bytes = call(quire_model_step_bytes, model_.get(), batch_size);
     return measured;
   }
@@ -151,6 +156,7 @@ class Bench {
     call(quire_cache_options_set_max_tokens, options.get(), rounded * batch_size);
     call(quire_cache_options_set_max_batch_size, options.get(), batch_size);
     call(quire_cache_options_set_kv_format, options.get(), kv_format_of(options_.kv_format));
+    set_drafting(options.get(), options_.drafting);
     return Cache(call(quire_cache_create, model_.get(), options.get()));
   }
 
@@ -205,6 +211,7 @@ void print_as_json(const BenchOptions& options, const Summary& summary,
   json["new_tokens"] = options.new_tokens;
   json["temperature"] = options.temperature;
   json["top_p"] = options.top_p;
+  json["drafter"] = options.drafting.drafter;
   json["weight_bytes"] = summary.weight_bytes;
   json["peak_resident_bytes"] = summary.peak_resident_bytes;
   json["step_bytes"] = limits.step_bytes;
@@ -221,7 +228,9 @@ void print_as_json(const BenchOptions& options, const Summary& summary,
                 {"decode_tokens_per_second", result.decode_tokens_per_second},
                 {"milliseconds_per_step", 1e3 / result.steps_per_second()},
                 {"step_bytes", result.step_bytes},
-                {"cache_bytes", result.cache_bytes}};
+                {"cache_bytes", result.cache_bytes},
+                {"draft_tokens", result.draft_tokens},
+                {"accepted_draft_tokens", result.accepted_draft_tokens}};
     if (limits.are_known()) {
       row["prefill_share_of_limit"] = limits.share_of_prefill(result);
       row["decode_share_of_limit"] = limits.share_of_decode(result);
@@ -362,10 +371,12 @@ Command add_bench(CLI::App& root) {
       ->capture_default_str();
   app->add_option("--top-p", options->top_p, "Sampling top-p")->type_name("P")->capture_default_str();
   add_kv_format_option(*app, options->kv_format);
+  add_drafting_options(*app, options->drafting);
   add_synthetic_options(*app, options->synthetic);
   add_workload_options(*app, options->workload);
   return {app, [options](Interrupt& interrupt) {
             if (!options->synthetic.shape.empty()) options->model.path = synthetic_path(options->synthetic);
+            options->workload.drafting = options->drafting;
             if (!options->workload.name.empty())
               return run_workload_bench(options->model, kv_format_of(options->kv_format), options->workload,
                                         interrupt);

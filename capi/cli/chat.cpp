@@ -48,6 +48,7 @@ Cache open_cache(quire_model* model, const GenerateOptions& options) {
   call(quire_cache_options_set_max_tokens, cache_options.get(), context);
   call(quire_cache_options_set_max_seq_len, cache_options.get(), context);
   call(quire_cache_options_set_max_batch_size, cache_options.get(), 1);
+  set_drafting(cache_options.get(), options.drafting);
   return Cache(call(quire_cache_create, model, cache_options.get()));
 }
 
@@ -56,8 +57,8 @@ std::string stats_line(const JobOutcome& last, size_t num_turns) {
          " tokens, " + std::to_string(last.usage.cached_tokens) + " of them cached, " +
          format_token_rate(last.usage.prompt_tokens - last.usage.cached_tokens, last.usage.prefill_ns) +
          "; answer: " + std::to_string(last.usage.new_tokens) + " tokens, " +
-         format_token_rate(last.usage.new_tokens - 1, last.usage.generate_ns) + ", " +
-         finish_reason_name(last.finish.reason);
+         format_token_rate(last.usage.new_tokens - 1, last.usage.generate_ns) + drafts_text(last.usage) +
+         ", " + finish_reason_name(last.finish.reason);
 }
 
 // The model of the chat with its cache.

@@ -41,6 +41,7 @@ Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prom
   if (!options.prefix_directory.empty())
     call(quire_cache_options_set_prefix_directory, cache_options.get(), options.prefix_directory);
   if (options.context) call(quire_cache_options_set_max_seq_len, cache_options.get(), *options.context);
+  set_drafting(cache_options.get(), options.drafting);
   return Cache(call(quire_cache_create, model, cache_options.get()));
 }
 
@@ -116,6 +117,8 @@ Json to_json(const JobOutcome& outcome, uint64_t seed, bool log_probs) {
   json["prompt_tokens"] = outcome.usage.prompt_tokens;
   json["cached_tokens"] = outcome.usage.cached_tokens;
   json["new_tokens"] = outcome.usage.new_tokens;
+  json["draft_tokens"] = outcome.usage.draft_tokens;
+  json["accepted_draft_tokens"] = outcome.usage.accepted_draft_tokens;
   json["time_queued_ms"] = milliseconds(outcome.usage.queued_ns);
   json["time_prefill_ms"] = milliseconds(outcome.usage.prefill_ns);
   json["time_generate_ms"] = milliseconds(outcome.usage.generate_ns);
@@ -150,7 +153,7 @@ void note_speed(const GenerateOptions& options, const JobBatch& batch) {
        format_token_rate(computed, first.usage.prefill_ns) +
        "; generated: " + std::to_string(first.usage.new_tokens) + " tokens in " +
        format_number(milliseconds(first.usage.generate_ns), 1) + " ms, " +
-       format_token_rate(first.usage.new_tokens - 1, first.usage.generate_ns));
+       format_token_rate(first.usage.new_tokens - 1, first.usage.generate_ns) + drafts_text(first.usage));
 }
 
 // Reports every failed job on a line and returns the exit code.

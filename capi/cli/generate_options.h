@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "capi/cli/drafting.h"
 #include "capi/cli/session.h"
 
 namespace quire::cli {
@@ -32,6 +33,7 @@ struct GenerateOptions {
   std::optional<int64_t> context;
   std::optional<int64_t> min_cache_tokens;
   std::string prefix_directory;
+  DraftingChoice drafting;
   bool quiet = false;
 
   int32_t max_new_tokens = 256;
@@ -60,7 +62,7 @@ struct GenerateOptions {
 
 void add_generate_options(CLI::App& app, GenerateOptions& options);
 
-// Adds and applies only the options for length, stops and sampling.
+// Adds only the options for length, stops, sampling and drafts; apply_settings applies those of the request.
 void add_settings(CLI::App& app, GenerateOptions& options);
 void apply_settings(quire_job_request* request, const GenerateOptions& options);
 // Applies the sampling that the model's authors recommend, if any.

@@ -10,6 +10,12 @@ constexpr size_t kMaxEvents = 64;  // taken at once
 
 }  // namespace
 
+std::string drafts_text(const JobOutcome::Usage& usage) {
+  if (usage.draft_tokens == 0) return {};
+  return ", " + std::to_string(usage.accepted_draft_tokens) + " of " + std::to_string(usage.draft_tokens) +
+         " drafts accepted";
+}
+
 std::string finish_reason_name(int32_t reason) {
   switch (reason) {
     case QUIRE_FINISH_STOP_TOKEN:
@@ -109,6 +115,8 @@ void JobBatch::read_result(JobOutcome& outcome, const Event& event) {
   outcome.usage.prompt_tokens = call(quire_event_prompt_tokens, event);
   outcome.usage.cached_tokens = call(quire_event_cached_tokens, event);
   outcome.usage.new_tokens = call(quire_event_new_tokens, event);
+  outcome.usage.draft_tokens = call(quire_event_draft_tokens, event);
+  outcome.usage.accepted_draft_tokens = call(quire_event_accepted_draft_tokens, event);
   outcome.usage.queued_ns = call(quire_event_time_queued_ns, event);
   outcome.usage.prefill_ns = call(quire_event_time_prompt_ns, event);
   outcome.usage.generate_ns = call(quire_event_time_generate_ns, event);

@@ -27,6 +27,8 @@ struct JobOutcome {
     int64_t prompt_tokens = 0;
     int64_t cached_tokens = 0;
     int64_t new_tokens = 0;
+    int64_t draft_tokens = 0;
+    int64_t accepted_draft_tokens = 0;
     int64_t queued_ns = 0;
     int64_t prefill_ns = 0;
     int64_t generate_ns = 0;
@@ -42,6 +44,9 @@ struct JobOutcome {
 // Returns "stop_token", "stop_string", "length", "max_seq_len", "completed", "cancelled", "loop", "error" or
 // "none".
 std::string finish_reason_name(int32_t reason);
+
+// Returns ", 12 of 30 drafts accepted", or an empty text if there were none.
+std::string drafts_text(const JobOutcome::Usage& usage);
 
 // Submits jobs with a queue of its own and collects their events on the caller's thread.
 class JobBatch {

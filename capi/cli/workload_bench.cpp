@@ -150,6 +150,7 @@ Cache open_cache(quire_model* model, int32_t kv_format, const WorkloadOptions& o
   call(quire_cache_options_set_max_tokens, made.get(), int64_t{(options.cache_tokens + 255) / 256} * 256);
   call(quire_cache_options_set_max_batch_size, made.get(), options.max_batch);
   call(quire_cache_options_set_kv_format, made.get(), kv_format);
+  set_drafting(made.get(), options.drafting);
   if (options.step_stretch) call(quire_cache_options_set_step_stretch, made.get(), *options.step_stretch);
   return Cache(call(quire_cache_create, model, made.get()));
 }

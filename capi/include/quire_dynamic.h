@@ -45,11 +45,13 @@
   X(int32_t, cache_options_set_ageing_ns, (quire_cache_options* options, int64_t ageing_ns, quire_error** error)) \
   X(int32_t, cache_options_set_close_timeout_ns, (quire_cache_options* options, int64_t close_timeout_ns, quire_error** error)) \
   X(int32_t, cache_options_set_device_weight, (quire_cache_options* options, double weight, quire_error** error)) \
+  X(int32_t, cache_options_set_drafter, (quire_cache_options* options, int32_t drafter, quire_error** error)) \
   X(int32_t, cache_options_set_kv_format, (quire_cache_options* options, int32_t kv_format, quire_error** error)) \
   X(int32_t, cache_options_set_max_batch_size, (quire_cache_options* options, int32_t max_batch_size, quire_error** error)) \
   X(int32_t, cache_options_set_max_chunk_tokens, (quire_cache_options* options, int32_t max_chunk_tokens, quire_error** error)) \
   X(int32_t, cache_options_set_max_overtakes, (quire_cache_options* options, int32_t max_overtakes, quire_error** error)) \
   X(int32_t, cache_options_set_max_pinned_pages, (quire_cache_options* options, int32_t max_pinned_pages, quire_error** error)) \
+  X(int32_t, cache_options_set_max_drafts, (quire_cache_options* options, int32_t max_drafts, quire_error** error)) \
   X(int32_t, cache_options_set_max_queue, (quire_cache_options* options, int32_t max_queue, quire_error** error)) \
   X(int32_t, cache_options_set_max_seq_len, (quire_cache_options* options, int64_t max_seq_len, quire_error** error)) \
   X(int32_t, cache_options_set_max_tokens, (quire_cache_options* options, int64_t max_tokens, quire_error** error)) \
@@ -103,6 +105,7 @@
   X(const char*, error_message, (quire_error* error, size_t* out_len)) \
   X(const char*, error_parameter, (quire_error* error, size_t* out_len)) \
   X(int64_t, error_retry_after_ns, (quire_error* error)) \
+  X(int64_t, event_accepted_by_position, (quire_event* event, int64_t* out_counts, size_t out_capacity, quire_error** error)) \
   X(int64_t, event_accepted_draft_tokens, (quire_event* event, quire_error** error)) \
   X(int64_t, event_cached_tokens, (quire_event* event, quire_error** error)) \
   X(const char*, event_call_id, (quire_event* event, size_t* out_len, quire_error** error)) \
@@ -146,6 +149,7 @@
   X(int64_t, event_top_tokens, (quire_event* event, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
   X(int32_t, event_type, (quire_event* event, quire_error** error)) \
   X(uint64_t, event_user_data, (quire_event* event, quire_error** error)) \
+  X(int64_t, job_accepted_by_position, (quire_job* job, int64_t* out_counts, size_t out_capacity, quire_error** error)) \
   X(int64_t, job_accepted_draft_tokens, (quire_job* job, quire_error** error)) \
   X(int64_t, job_cached_tokens, (quire_job* job, quire_error** error)) \
   X(int32_t, job_cancel, (quire_job* job, quire_error** error)) \
@@ -203,6 +207,7 @@
   X(int32_t, job_request_set_log_probs, (quire_job_request* request, int32_t log_probs, quire_error** error)) \
   X(int32_t, job_request_set_logit_biases, (quire_job_request* request, const int32_t* tokens, size_t num_tokens, double bias, quire_error** error)) \
   X(int32_t, job_request_set_loop_guard, (quire_job_request* request, int32_t max_period, int32_t min_repeats, quire_error** error)) \
+  X(int32_t, job_request_set_max_drafts, (quire_job_request* request, int32_t max_drafts, quire_error** error)) \
   X(int32_t, job_request_set_max_new_tokens, (quire_job_request* request, int32_t max_new_tokens, quire_error** error)) \
   X(int32_t, job_request_set_max_temperature, (quire_job_request* request, double temperature, quire_error** error)) \
   X(int32_t, job_request_set_max_unread_events, (quire_job_request* request, int32_t max_unread_events, quire_error** error)) \
@@ -400,6 +405,7 @@
   X(int32_t, runtime_options_set_memory_budget, (quire_runtime_options* options, const char* text, size_t text_len, int64_t bytes, quire_error** error)) \
   X(int32_t, runtime_options_set_num_threads, (quire_runtime_options* options, int32_t num_threads, quire_error** error)) \
   X(int32_t, runtime_set_memory_budget, (quire_runtime* runtime, const char* text, size_t text_len, int64_t bytes, quire_error** error)) \
+  X(int64_t, stats_accepted_by_position, (quire_stats* stats, int64_t* out_counts, size_t out_capacity, quire_error** error)) \
   X(int64_t, stats_accepted_draft_tokens, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_cached_tokens, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_device_bytes, (quire_stats* stats, quire_error** error)) \

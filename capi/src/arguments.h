@@ -2,10 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 
 #include <gsl/gsl>
@@ -123,6 +125,15 @@ class OutArgument {
   T* data_;
   size_t capacity_;
 };
+
+// Writes counts of any integer type, or none.
+template <typename Counts>
+int64_t write_counts(const Counts& counts, bool has_counts, int64_t* out_counts, size_t out_capacity) {
+  std::array<int64_t, std::tuple_size_v<Counts>> result;
+  std::copy(counts.begin(), counts.end(), result.begin());
+  const OutArgument<int64_t> out(out_counts, out_capacity, "out_counts");
+  return out.write(has_counts ? gsl::span<const int64_t>(result) : gsl::span<const int64_t>());
+}
 
 inline int64_t write_text(std::string_view result, char* out_text, size_t out_capacity) {
   return OutArgument<char>(out_text, out_capacity, "out_text").write({result.data(), result.size()});

@@ -1,5 +1,6 @@
 #include "capi/src/cache_settings.h"
 
+#include <array>
 #include <string_view>
 
 #include "core/engine/model/precision.h"
@@ -21,6 +22,9 @@ NamespaceQuota quota_of(const CacheSettings& cache, const NamespaceSettings& own
   out.weight = own.weight;
   return out;
 }
+
+// By QUIRE_DRAFTER_*.
+constexpr std::array kDrafters = {DrafterKind::automatic, DrafterKind::none, DrafterKind::ngram};
 
 quire::PrefixStoreOptions prefixes_of(const CacheSettings& settings) {
   constexpr int64_t kDefaultDirectoryBytes = int64_t{4} << 30;
@@ -74,6 +78,8 @@ ModelCacheOptions engine_options(const CacheSettings& settings) {
   out.engine.device_weight = settings.device_weight;
   out.engine.step_stretch = settings.step_stretch;
   out.engine.prefixes = prefixes_of(settings);
+  out.engine.drafting.drafter = kDrafters[static_cast<size_t>(settings.drafter)];
+  out.engine.drafting.max_drafts = settings.max_drafts;
   out.engine.max_pinned_pages = settings.max_pinned_pages;
   out.engine.default_quota = quota_of(settings, {});
   for (const auto& [name, own] : settings.namespaces) {

@@ -264,6 +264,13 @@ int64_t quire_event_accepted_draft_tokens(quire_event* event, quire_error** erro
              [](const quire::Event& of) { return static_cast<int64_t>(of.usage.accepted_draft_tokens); });
 }
 
+int64_t quire_event_accepted_by_position(quire_event* event, int64_t* out_counts, size_t out_capacity,
+                                         quire_error** error) {
+  return get(event, error, int64_t{-1}, [&](const quire::Event& of) {
+    return write_counts(of.usage.accepted_by_position, of.usage.draft_tokens > 0, out_counts, out_capacity);
+  });
+}
+
 int64_t quire_event_preemptions(quire_event* event, quire_error** error) {
   return get(event, error, int64_t{-1},
              [](const quire::Event& of) { return static_cast<int64_t>(of.usage.preemptions); });

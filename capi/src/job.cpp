@@ -231,6 +231,13 @@ int64_t quire_job_accepted_draft_tokens(quire_job* job, quire_error** error) {
                     [](const quire::JobResult& of) { return of.accepted_draft_tokens; });
 }
 
+int64_t quire_job_accepted_by_position(quire_job* job, int64_t* out_counts, size_t out_capacity,
+                                       quire_error** error) {
+  return get_result(job, error, int64_t{-1}, [&](const quire::JobResult& of) {
+    return write_counts(of.accepted_by_position, of.draft_tokens > 0, out_counts, out_capacity);
+  });
+}
+
 int64_t quire_job_preemptions(quire_job* job, quire_error** error) {
   return get_result(job, error, int64_t{-1}, [](const quire::JobResult& of) { return of.preemptions; });
 }

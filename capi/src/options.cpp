@@ -247,6 +247,19 @@ int32_t quire_cache_options_set_kv_format(quire_cache_options* options, int32_t 
   });
 }
 
+int32_t quire_cache_options_set_drafter(quire_cache_options* options, int32_t drafter, quire_error** error) {
+  return set(options, "drafter", error, [&](CacheSettings& settings) {
+    settings.drafter = range_argument(drafter, QUIRE_DRAFTER_AUTO, QUIRE_DRAFTER_NGRAM, "drafter");
+  });
+}
+
+int32_t quire_cache_options_set_max_drafts(quire_cache_options* options, int32_t max_drafts,
+                                           quire_error** error) {
+  return set(options, "max_drafts", error, [&](CacheSettings& settings) {
+    settings.max_drafts = range_argument(max_drafts, 1, quire::kMaxDrafts, "max_drafts");
+  });
+}
+
 int32_t quire_cache_options_set_quota(quire_cache_options* options, int32_t quota, int32_t limit,
                                       quire_error** error) {
   return set(options, "quota", error, [&](CacheSettings& settings) {

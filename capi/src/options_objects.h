@@ -14,6 +14,7 @@
 #include "capi/src/guard.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
+#include "core/drafting/drafting_options.h"
 #include "core/engine/model/device_list.h"
 
 namespace quire::capi {
@@ -79,6 +80,8 @@ struct CacheSettings {
   int64_t max_seq_len = 0;
   int32_t max_queue = 1024;
   int32_t kv_format = QUIRE_KV_F16;
+  int32_t drafter = QUIRE_DRAFTER_AUTO;
+  int32_t max_drafts = quire::DraftingOptions{}.max_drafts;
   std::array<int32_t, 4> quotas{};  // indexed by QUIRE_QUOTA_*; 0: no limit
   std::map<std::string, NamespaceSettings, std::less<>> namespaces;
   double device_weight = 1.0;

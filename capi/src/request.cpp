@@ -121,6 +121,12 @@ int32_t quire_job_request_set_max_new_tokens(quire_job_request* request, int32_t
              });
 }
 
+int32_t quire_job_request_set_max_drafts(quire_job_request* request, int32_t max_drafts,
+                                         quire_error** error) {
+  return set_field(request, {"max_drafts", Counts::generate}, error, &quire::JobRequest::max_drafts,
+                   [&] { return range_argument(max_drafts, 0, quire::kMaxDrafts, "max_drafts"); });
+}
+
 int32_t quire_job_request_set_min_new_tokens(quire_job_request* request, int32_t min_new_tokens,
                                              quire_error** error) {
   return set_field(request, {"min_new_tokens", Counts::generate}, error, &quire::JobRequest::min_new_tokens,

@@ -186,6 +186,14 @@ int64_t quire_stats_accepted_draft_tokens(quire_stats* stats, quire_error** erro
   return get(stats, error, [](const StatsObject& of) { return of.counts().draft_tokens_accepted; });
 }
 
+int64_t quire_stats_accepted_by_position(quire_stats* stats, int64_t* out_counts, size_t out_capacity,
+                                         quire_error** error) {
+  return get(stats, error, [&](const StatsObject& of) {
+    return write_counts(of.counts().accepted_by_position, of.counts().draft_tokens > 0, out_counts,
+                        out_capacity);
+  });
+}
+
 int64_t quire_stats_device_bytes(quire_stats* stats, quire_error** error) {
   return get(stats, error, [](const StatsObject& of) {
     const std::vector<uint64_t>& of_shards = of.cache->metrics.shard_bytes;

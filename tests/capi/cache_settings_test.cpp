@@ -25,6 +25,8 @@ TEST(CacheSettings, AreTheEnginesDefaultsIfUnset) {
   EXPECT_EQ(set.default_quota.max_pages, 0);
   EXPECT_EQ(set.default_quota.weight, 1.0);
   EXPECT_TRUE(set.namespaces.empty());
+  EXPECT_EQ(set.drafting.drafter, untouched.drafting.drafter);
+  EXPECT_EQ(set.drafting.max_drafts, untouched.drafting.max_drafts);
 }
 
 TEST(CacheSettings, ReachTheEngine) {
@@ -55,6 +57,19 @@ TEST(CacheSettings, ReachTheEngine) {
   EXPECT_EQ(set.engine.step_stretch, 4.0);
   EXPECT_EQ(set.key_format, kernels::KvFormat::q8);
   EXPECT_EQ(set.value_format, kernels::KvFormat::q4);
+}
+
+TEST(CacheSettings, DraftersReachTheEngine) {
+  const testing::OwnedCacheOptions options(quire_cache_options_create(nullptr));
+  const auto drafting_of = [&](int32_t drafter) {
+    EXPECT_EQ(quire_cache_options_set_drafter(options.get(), drafter, nullptr), 1);
+    return engine_options_of(options.get()).engine.drafting;
+  };
+  EXPECT_EQ(quire_cache_options_set_max_drafts(options.get(), 15, nullptr), 1);
+  EXPECT_EQ(drafting_of(QUIRE_DRAFTER_NONE).drafter, DrafterKind::none);
+  EXPECT_EQ(drafting_of(QUIRE_DRAFTER_NGRAM).drafter, DrafterKind::ngram);
+  EXPECT_EQ(drafting_of(QUIRE_DRAFTER_AUTO).drafter, DrafterKind::automatic);
+  EXPECT_EQ(drafting_of(QUIRE_DRAFTER_AUTO).max_drafts, 15);
 }
 
 TEST(CacheSettings, ANamespaceInheritsAllQuotasButItsOwn) {

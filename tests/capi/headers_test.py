@@ -18,7 +18,7 @@ POINTEES = {"char", "const char", "const int32_t", "int32_t", "int64_t", "uint8_
 CALLBACKS = {"quire_log_fn", "quire_progress_fn"}
 # Parameter names that typemaps match on, with the name that must follow.
 PAIRS = {"text": "text_len", "tokens": "num_tokens", "out_text": "out_capacity", "out_tokens": "out_capacity",
-         "out_values": "out_capacity", "out_bytes": "out_capacity", "out_sizes": "out_capacity",
+         "out_values": "out_capacity", "out_bytes": "out_capacity", "out_sizes": "out_capacity", "out_counts": "out_capacity",
          "out_events": "max_events", "out_jobs": "num_jobs"}
 
 

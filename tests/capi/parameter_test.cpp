@@ -120,6 +120,8 @@ TEST(ErrorParameter, OfSettersOfOptionsIsTheSetting) {
       {"ageing_ns", with(quire_cache_options_set_ageing_ns, c, -1)},
       {"step_timeout_ns", with(quire_cache_options_set_step_timeout_ns, c, -1)},
       {"close_timeout_ns", with(quire_cache_options_set_close_timeout_ns, c, -1)},
+      {"drafter", with(quire_cache_options_set_drafter, c, 3)},
+      {"max_drafts", with(quire_cache_options_set_max_drafts, c, 16)},
   });
 }
 
@@ -145,6 +147,7 @@ TEST(ErrorParameter, OfSettersOfARequestIsTheSetting) {
       {"parse_special", with(quire_job_request_set_parse_special, r, 2)},
       {"max_new_tokens", with(quire_job_request_set_max_new_tokens, r, 0)},
       {"min_new_tokens", with(quire_job_request_set_min_new_tokens, r, -1)},
+      {"max_drafts", with(quire_job_request_set_max_drafts, r, 16)},
       {"stop_tokens", without_tokens(quire_job_request_set_stop_tokens, r)},
       {"stop_texts", with_text(quire_job_request_add_stop_text, r, "")},
       {"banned_texts", with_text(quire_job_request_add_banned_text, r, "")},
@@ -256,6 +259,7 @@ TEST(ErrorParameter, OfARefusedRequestIsTheSetting) {
        }},
       {"guidance_scale", [](quire_job_request* r) { quire_job_request_set_guidance_scale(r, 2.0, nullptr); }},
       {"min_new_tokens", [](quire_job_request* r) { quire_job_request_set_min_new_tokens(r, 9, nullptr); }},
+      {"max_drafts", [](quire_job_request* r) { quire_job_request_set_max_drafts(r, 5, nullptr); }},
       {"stop_tokens",
        [&](quire_job_request* r) { quire_job_request_set_stop_tokens(r, &far_token, 1, nullptr); }},
       {"stop_texts", [](quire_job_request* r) { quire_job_request_add_stop_text(r, "\xFF", 1, nullptr); }},

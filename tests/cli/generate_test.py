@@ -19,7 +19,7 @@ class Generate(command.CommandTest):
         result = self.succeed("generate", "--prompt", PROMPT, *GREEDY)
         expected = self.generate("--prompt", PROMPT, *GREEDY)
         self.assertEqual(result.stdout, expected["text"] + "\n")
-        self.assertRegex(result.stderr, r"\Aprompt: 9 tokens in .* generated: 24 tokens in .* tokens/s\n\Z")
+        self.assertRegex(result.stderr, r"\Aprompt: 9 tokens in .* generated: 24 tokens in .* tokens/s(, \d+ of \d+ drafts accepted)?\n\Z")
 
     def test_quiet(self):
         self.assertEqual(self.succeed("generate", "--prompt", PROMPT, *GREEDY, "--quiet").stderr, "")
@@ -48,6 +48,18 @@ class Generate(command.CommandTest):
         self.assertNotEqual(first["seed"], second["seed"])
         again = self.generate("--prompt", PROMPT, *hot, "--seed", first["seed"])
         self.assertEqual(again["tokens"], first["tokens"])
+
+    def test_drafts_change_nothing(self):
+        prompt = "one two three four, " * 4 + "one two three"
+        for settings in (GREEDY, (*WARM, "--seed", "3")):
+            results = {drafter: self.generate("--prompt", prompt, *settings, "--drafter", drafter, "--max-drafts", "8")
+                       for drafter in ("none", "ngram", "auto")}
+            self.assertEqual(results["none"]["draft_tokens"], 0)
+            for result in results.values():
+                self.assertEqual(result["tokens"], results["none"]["tokens"])
+                self.assertLessEqual(result["accepted_draft_tokens"], result["draft_tokens"])
+        self.fail_with(command.USAGE, ["--drafter"], "generate", "--prompt", prompt, "--drafter", "eagle")
+        self.fail_with(command.USAGE, ["--max-drafts"], "generate", "--prompt", prompt, "--max-drafts", "16")
 
     def test_unset_sampling_is_that_of_the_authors(self):
         def recommend(model):

@@ -97,6 +97,7 @@ void tell_costs(CWorld& w, const Calls& call) {
 void tell_job_more(CWorld& w, const Calls& call) {
   call(quire_job_seed, w.job);
   for (auto* get : {quire_job_draft_tokens, quire_job_accepted_draft_tokens}) call(get, w.job);
+  call(quire_job_accepted_by_position, w.job, nullptr, 0);
   quire_event* event = nullptr;
   call(quire_job_drain, w.job, 0, nullptr, &event, 1);
   take(w, event);
@@ -112,6 +113,7 @@ void tell_last_event(CWorld& w, const Calls& call) {
         quire_event_time_queued_ns, quire_event_time_prompt_ns, quire_event_time_generate_ns}) {
     call(get, w.event);
   }
+  call(quire_event_accepted_by_position, w.event, nullptr, 0);
   for (auto* get : {quire_event_page_hash, quire_event_page_parent}) call(get, w.event);
   for (auto* get : {quire_event_stop_text, quire_event_page_namespace}) call(get, w.event, nullptr);
 }
@@ -224,6 +226,8 @@ void set_cache_options(CWorld& w, const Calls& call) {
   call(quire_cache_options_set_namespace_weight, w.cache_options, "n", 1, 2.0);
   call(quire_cache_options_set_device_weight, w.cache_options, 2.0);
   call(quire_cache_options_set_step_stretch, w.cache_options, 3.0);
+  call(quire_cache_options_set_drafter, w.cache_options, QUIRE_DRAFTER_NGRAM);
+  call(quire_cache_options_set_max_drafts, w.cache_options, 3);
   call(quire_cache_options_set_prefix_bytes, w.cache_options, 4096);
   call(quire_cache_options_set_prefix_directory, w.cache_options, "", 0);
   call(quire_cache_options_set_prefix_directory_bytes, w.cache_options, 4096);
@@ -285,6 +289,7 @@ void read_stats(CWorld& w, const Calls& call) {
         quire_stats_prefix_file_bytes, quire_stats_prefix_pages_restored, quire_stats_prefix_files_refused}) {
     call(get, w.stats);
   }
+  call(quire_stats_accepted_by_position, w.stats, nullptr, 0);
   call(quire_stats_num_shards, w.stats);
   call(quire_stats_shard_device_bytes, w.stats, 0);
   call(quire_stats_histogram_count, w.stats, QUIRE_HISTOGRAM_TIME_QUEUED);

@@ -9,6 +9,7 @@ void set_request(CWorld& w, const Calls& call) {
   call(quire_job_request_set_parse_special, w.request, 0);
   call(quire_job_request_set_max_new_tokens, w.request, 5);
   call(quire_job_request_set_min_new_tokens, w.request, 2);
+  call(quire_job_request_set_max_drafts, w.request, 1);
   call(quire_job_request_set_stop_tokens, w.request, kTokens.data(), 2);
   call(quire_job_request_add_stop_text, w.request, "zz", 2);
   call(quire_job_request_clear_stop_texts, w.request);

@@ -265,6 +265,8 @@ type Usage struct {
 	Cached    int // prompt tokens found in the cache
 	New       int
 	Reasoning int // new tokens that are reasoning
+	Drafted   int // tokens that a drafter proposed
+	Accepted  int // accepted ones among them
 }
 
 // Embedding is one vector.

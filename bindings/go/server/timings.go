@@ -19,6 +19,8 @@ type timings struct {
 	PredictedMS       float64 `json:"predicted_ms"`
 	PredictedPerToken float64 `json:"predicted_per_token_ms"`
 	PredictedPerSec   float64 `json:"predicted_per_second"`
+	DraftTokens       int     `json:"draft_n,omitempty"`
+	AcceptedTokens    int     `json:"draft_n_accepted,omitempty"`
 }
 
 func newTimings(results []Result) *timings {
@@ -30,6 +32,8 @@ func newTimings(results []Result) *timings {
 			out.PromptMS = milliseconds(result.Times.Prompt)
 		}
 		out.PredictedTokens += result.Usage.New
+		out.DraftTokens += result.Usage.Drafted
+		out.AcceptedTokens += result.Usage.Accepted
 		if took := milliseconds(result.Times.Generate); took > out.PredictedMS {
 			out.PredictedMS = took
 		}

@@ -254,6 +254,13 @@ QUIRE_API int64_t quire_event_draft_tokens(quire_event* event, quire_error** err
 /** Returns the number of draft tokens that were accepted. */
 QUIRE_API int64_t quire_event_accepted_draft_tokens(quire_event* event, quire_error** error);
 
+/**
+ * Writes the number of accepted draft tokens at each position among those of a step to out_counts, the first
+ * position first. Returns the number of positions, 0 for other events, or -1 on failure.
+ */
+QUIRE_API int64_t quire_event_accepted_by_position(quire_event* event, int64_t* out_counts,
+                                                   size_t out_capacity, quire_error** error);
+
 /** Returns how often the job was preempted to free memory for others. */
 QUIRE_API int64_t quire_event_preemptions(quire_event* event, quire_error** error);
 

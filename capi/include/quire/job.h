@@ -177,6 +177,13 @@ QUIRE_API int64_t quire_job_draft_tokens(quire_job* job, quire_error** error);
 QUIRE_API int64_t quire_job_accepted_draft_tokens(quire_job* job, quire_error** error);
 
 /**
+ * Writes the number of accepted draft tokens at each position among those of a step to out_counts, the first
+ * position first. Returns the number of positions, 0 for a job without draft tokens, or -1 on failure.
+ */
+QUIRE_API int64_t quire_job_accepted_by_position(quire_job* job, int64_t* out_counts, size_t out_capacity,
+                                                 quire_error** error);
+
+/**
  * Returns how often the job was preempted to free memory for others, and its pages had to be computed
  * again, or -1 on failure.
  */

@@ -40,6 +40,12 @@
 #define QUIRE_ACTIVATION_I8 1   /* 8-bit integers, with one scale per 128 elements of a token */
 #define QUIRE_ACTIVATION_F8 2   /* 8-bit floats (E4M3), with one scale per 128 elements of a token */
 
+/* Drafters of speculative decoding: what proposes tokens for a step to verify. None changes an answer. */
+#define QUIRE_DRAFTER_AUTO 0 /* the best one that the model has without further files */
+#define QUIRE_DRAFTER_NONE 1
+#define QUIRE_DRAFTER_NGRAM \
+  2 /* what followed the last tokens where they occurred before in prompt or answer */
+
 /* Quotas of one namespace in a cache. */
 #define QUIRE_QUOTA_RUNNING_JOBS 0 /* jobs that run at the same time; other jobs of the namespace wait */
 #define QUIRE_QUOTA_QUEUED_JOBS 1  /* jobs that wait; a further one fails with QUIRE_ERROR_QUOTA */
@@ -299,6 +305,19 @@ QUIRE_API int32_t quire_cache_options_set_max_queue(quire_cache_options* options
  */
 QUIRE_API int32_t quire_cache_options_set_kv_format(quire_cache_options* options, int32_t kv_format,
                                                     quire_error** error);
+
+/**
+ * Sets the drafter of the jobs, one of QUIRE_DRAFTER_*. Default: QUIRE_DRAFTER_AUTO. A step verifies the
+ * tokens that it proposes, and accepts those that it would have drawn anyway, so an answer has the same
+ * tokens with any drafter. Measured times and the acceptance of each job decide how many are proposed, zero
+ * included. quire_job_explain shows why a job has none.
+ */
+QUIRE_API int32_t quire_cache_options_set_drafter(quire_cache_options* options, int32_t drafter,
+                                                  quire_error** error);
+
+/** Sets the maximum number of draft tokens of a job in one step, 1 to 15. Default: 4. */
+QUIRE_API int32_t quire_cache_options_set_max_drafts(quire_cache_options* options, int32_t max_drafts,
+                                                     quire_error** error);
 
 /**
  * Sets one QUIRE_QUOTA_* for every namespace that has no quota of its own: 0 to 2^31 - 1. 0, the default,

@@ -145,6 +145,13 @@ QUIRE_API int32_t quire_job_request_set_max_new_tokens(quire_job_request* reques
                                                        quire_error** error);
 
 /**
+ * Sets the maximum number of draft tokens of the job in one step: 0 for none, at most that of the cache.
+ * Default: that of the cache. The answer does not depend on it.
+ */
+QUIRE_API int32_t quire_job_request_set_max_drafts(quire_job_request* request, int32_t max_drafts,
+                                                   quire_error** error);
+
+/**
  * Sets the number of tokens before which no stop token is sampled. Stop strings still end the job. Default:
  * 0.
  */

@@ -121,6 +121,13 @@ QUIRE_API int64_t quire_stats_draft_tokens(quire_stats* stats, quire_error** err
 /** Returns the number of those draft tokens that were accepted. */
 QUIRE_API int64_t quire_stats_accepted_draft_tokens(quire_stats* stats, quire_error** error);
 
+/**
+ * Writes the number of accepted draft tokens at each position among those of a step to out_counts, the first
+ * position first. Returns the number of positions, 0 if no draft tokens were proposed, or -1 on failure.
+ */
+QUIRE_API int64_t quire_stats_accepted_by_position(quire_stats* stats, int64_t* out_counts,
+                                                   size_t out_capacity, quire_error** error);
+
 /** Returns the count of values in one of QUIRE_HISTOGRAM_*. */
 QUIRE_API int64_t quire_stats_histogram_count(quire_stats* stats, int32_t histogram, quire_error** error);
 

@@ -53,6 +53,8 @@ func TestCacheOptionsAreRefusedByName(t *testing.T) {
 		"max_seq_len":      {MaxSeqLen: -1},
 		"max_queue":        {MaxQueue: math.MinInt64},
 		"kv_format":        {KVFormat: 99},
+		"drafter":          {Drafter: 3},
+		"max_drafts":       {MaxDrafts: 16},
 		"quota":            {Quotas: one(99, 1)},
 		"limit":            {Quotas: one(quire.QuotaPages, -1)},
 		"limit ":           {Namespaces: map[string]quire.NamespaceOptions{"a": {Quotas: one(quire.QuotaPages, -1)}}},

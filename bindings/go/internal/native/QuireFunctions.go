@@ -127,6 +127,9 @@ const (
 	QUIRE_ACTIVATION_FULL int32 = 0
 	QUIRE_ACTIVATION_I8 int32 = 1
 	QUIRE_ACTIVATION_F8 int32 = 2
+	QUIRE_DRAFTER_AUTO int32 = 0
+	QUIRE_DRAFTER_NONE int32 = 1
+	QUIRE_DRAFTER_NGRAM int32 = 2
 	QUIRE_QUOTA_RUNNING_JOBS int32 = 0
 	QUIRE_QUOTA_QUEUED_JOBS int32 = 1
 	QUIRE_QUOTA_PAGES int32 = 2
@@ -196,11 +199,13 @@ type functions struct {
 	Quire_cache_options_set_ageing_ns func(CacheOptionsHandle, int64, *ErrorHandle) int32
 	Quire_cache_options_set_close_timeout_ns func(CacheOptionsHandle, int64, *ErrorHandle) int32
 	Quire_cache_options_set_device_weight func(CacheOptionsHandle, float64, *ErrorHandle) int32
+	Quire_cache_options_set_drafter func(CacheOptionsHandle, int32, *ErrorHandle) int32
 	Quire_cache_options_set_kv_format func(CacheOptionsHandle, int32, *ErrorHandle) int32
 	Quire_cache_options_set_max_batch_size func(CacheOptionsHandle, int32, *ErrorHandle) int32
 	Quire_cache_options_set_max_chunk_tokens func(CacheOptionsHandle, int32, *ErrorHandle) int32
 	Quire_cache_options_set_max_overtakes func(CacheOptionsHandle, int32, *ErrorHandle) int32
 	Quire_cache_options_set_max_pinned_pages func(CacheOptionsHandle, int32, *ErrorHandle) int32
+	Quire_cache_options_set_max_drafts func(CacheOptionsHandle, int32, *ErrorHandle) int32
 	Quire_cache_options_set_max_queue func(CacheOptionsHandle, int32, *ErrorHandle) int32
 	Quire_cache_options_set_max_seq_len func(CacheOptionsHandle, int64, *ErrorHandle) int32
 	Quire_cache_options_set_max_tokens func(CacheOptionsHandle, int64, *ErrorHandle) int32
@@ -254,6 +259,7 @@ type functions struct {
 	Quire_error_message func(ErrorHandle, *uint) *byte
 	Quire_error_parameter func(ErrorHandle, *uint) *byte
 	Quire_error_retry_after_ns func(ErrorHandle) int64
+	Quire_event_accepted_by_position func(EventHandle, *int64, uint, *ErrorHandle) int64
 	Quire_event_accepted_draft_tokens func(EventHandle, *ErrorHandle) int64
 	Quire_event_cached_tokens func(EventHandle, *ErrorHandle) int64
 	Quire_event_call_id func(EventHandle, *uint, *ErrorHandle) *byte
@@ -297,6 +303,7 @@ type functions struct {
 	Quire_event_top_tokens func(EventHandle, *int32, uint, *ErrorHandle) int64
 	Quire_event_type func(EventHandle, *ErrorHandle) int32
 	Quire_event_user_data func(EventHandle, *ErrorHandle) uint64
+	Quire_job_accepted_by_position func(JobHandle, *int64, uint, *ErrorHandle) int64
 	Quire_job_accepted_draft_tokens func(JobHandle, *ErrorHandle) int64
 	Quire_job_cached_tokens func(JobHandle, *ErrorHandle) int64
 	Quire_job_cancel func(JobHandle, *ErrorHandle) int32
@@ -353,6 +360,7 @@ type functions struct {
 	Quire_job_request_set_log_probs func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_logit_biases func(JobRequestHandle, *int32, uint, float64, *ErrorHandle) int32
 	Quire_job_request_set_loop_guard func(JobRequestHandle, int32, int32, *ErrorHandle) int32
+	Quire_job_request_set_max_drafts func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_max_new_tokens func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_max_temperature func(JobRequestHandle, float64, *ErrorHandle) int32
 	Quire_job_request_set_max_unread_events func(JobRequestHandle, int32, *ErrorHandle) int32
@@ -548,6 +556,7 @@ type functions struct {
 	Quire_runtime_options_set_memory_budget func(RuntimeOptionsHandle, *byte, uint, int64, *ErrorHandle) int32
 	Quire_runtime_options_set_num_threads func(RuntimeOptionsHandle, int32, *ErrorHandle) int32
 	Quire_runtime_set_memory_budget func(RuntimeHandle, *byte, uint, int64, *ErrorHandle) int32
+	Quire_stats_accepted_by_position func(StatsHandle, *int64, uint, *ErrorHandle) int64
 	Quire_stats_accepted_draft_tokens func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_cached_tokens func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_device_bytes func(StatsHandle, *ErrorHandle) int64
@@ -688,6 +697,10 @@ func Quire_cache_options_set_device_weight(options CacheOptionsHandle, weight fl
 	return quire().Quire_cache_options_set_device_weight(options, weight, error)
 }
 
+func Quire_cache_options_set_drafter(options CacheOptionsHandle, drafter int32, error *ErrorHandle) int32 {
+	return quire().Quire_cache_options_set_drafter(options, drafter, error)
+}
+
 func Quire_cache_options_set_kv_format(options CacheOptionsHandle, kvFormat int32, error *ErrorHandle) int32 {
 	return quire().Quire_cache_options_set_kv_format(options, kvFormat, error)
 }
@@ -706,6 +719,10 @@ func Quire_cache_options_set_max_overtakes(options CacheOptionsHandle, maxOverta
 
 func Quire_cache_options_set_max_pinned_pages(options CacheOptionsHandle, maxPinnedPages int32, error *ErrorHandle) int32 {
 	return quire().Quire_cache_options_set_max_pinned_pages(options, maxPinnedPages, error)
+}
+
+func Quire_cache_options_set_max_drafts(options CacheOptionsHandle, maxDrafts int32, error *ErrorHandle) int32 {
+	return quire().Quire_cache_options_set_max_drafts(options, maxDrafts, error)
 }
 
 func Quire_cache_options_set_max_queue(options CacheOptionsHandle, maxQueue int32, error *ErrorHandle) int32 {
@@ -924,6 +941,10 @@ func Quire_error_retry_after_ns(error ErrorHandle) int64 {
 	return quire().Quire_error_retry_after_ns(error)
 }
 
+func Quire_event_accepted_by_position(event EventHandle, outCounts []int64, error *ErrorHandle) int64 {
+	return quire().Quire_event_accepted_by_position(event, sliceOf(outCounts), uint(len(outCounts)), error)
+}
+
 func Quire_event_accepted_draft_tokens(event EventHandle, error *ErrorHandle) int64 {
 	return quire().Quire_event_accepted_draft_tokens(event, error)
 }
@@ -1110,6 +1131,10 @@ func Quire_event_type(event EventHandle, error *ErrorHandle) int32 {
 
 func Quire_event_user_data(event EventHandle, error *ErrorHandle) uint64 {
 	return quire().Quire_event_user_data(event, error)
+}
+
+func Quire_job_accepted_by_position(job JobHandle, outCounts []int64, error *ErrorHandle) int64 {
+	return quire().Quire_job_accepted_by_position(job, sliceOf(outCounts), uint(len(outCounts)), error)
 }
 
 func Quire_job_accepted_draft_tokens(job JobHandle, error *ErrorHandle) int64 {
@@ -1334,6 +1359,10 @@ func Quire_job_request_set_logit_biases(request JobRequestHandle, tokens []int32
 
 func Quire_job_request_set_loop_guard(request JobRequestHandle, maxPeriod int32, minRepeats int32, error *ErrorHandle) int32 {
 	return quire().Quire_job_request_set_loop_guard(request, maxPeriod, minRepeats, error)
+}
+
+func Quire_job_request_set_max_drafts(request JobRequestHandle, maxDrafts int32, error *ErrorHandle) int32 {
+	return quire().Quire_job_request_set_max_drafts(request, maxDrafts, error)
 }
 
 func Quire_job_request_set_max_new_tokens(request JobRequestHandle, maxNewTokens int32, error *ErrorHandle) int32 {
@@ -2114,6 +2143,10 @@ func Quire_runtime_options_set_num_threads(options RuntimeOptionsHandle, numThre
 
 func Quire_runtime_set_memory_budget(runtime RuntimeHandle, text string, bytes int64, error *ErrorHandle) int32 {
 	return quire().Quire_runtime_set_memory_budget(runtime, textOf(text), uint(len(text)), bytes, error)
+}
+
+func Quire_stats_accepted_by_position(stats StatsHandle, outCounts []int64, error *ErrorHandle) int64 {
+	return quire().Quire_stats_accepted_by_position(stats, sliceOf(outCounts), uint(len(outCounts)), error)
 }
 
 func Quire_stats_accepted_draft_tokens(stats StatsHandle, error *ErrorHandle) int64 {

@@ -146,145 +146,145 @@ typedef long long swig_type_116;
 typedef long long swig_type_117;
 typedef long long swig_type_118;
 typedef long long swig_type_119;
-typedef long long swig_type_120;
+typedef _goslice_ swig_type_120;
 typedef long long swig_type_121;
-typedef _goslice_ swig_type_122;
+typedef long long swig_type_122;
 typedef long long swig_type_123;
-typedef long long swig_type_124;
-typedef _gostring_ swig_type_125;
-typedef _goslice_ swig_type_126;
+typedef _goslice_ swig_type_124;
+typedef long long swig_type_125;
+typedef long long swig_type_126;
 typedef _gostring_ swig_type_127;
-typedef _gostring_ swig_type_128;
+typedef _goslice_ swig_type_128;
 typedef _gostring_ swig_type_129;
 typedef _gostring_ swig_type_130;
 typedef _gostring_ swig_type_131;
-typedef _goslice_ swig_type_132;
-typedef _goslice_ swig_type_133;
-typedef _gostring_ swig_type_134;
-typedef _gostring_ swig_type_135;
+typedef _gostring_ swig_type_132;
+typedef _gostring_ swig_type_133;
+typedef _goslice_ swig_type_134;
+typedef _goslice_ swig_type_135;
 typedef _gostring_ swig_type_136;
-typedef _goslice_ swig_type_137;
+typedef _gostring_ swig_type_137;
 typedef _gostring_ swig_type_138;
-typedef long long swig_type_139;
-typedef _goslice_ swig_type_140;
-typedef _goslice_ swig_type_141;
+typedef _goslice_ swig_type_139;
+typedef _gostring_ swig_type_140;
+typedef long long swig_type_141;
 typedef _goslice_ swig_type_142;
 typedef _goslice_ swig_type_143;
-typedef _gostring_ swig_type_144;
-typedef _gostring_ swig_type_145;
-typedef long long swig_type_146;
-typedef long long swig_type_147;
-typedef _gostring_ swig_type_148;
+typedef _goslice_ swig_type_144;
+typedef _goslice_ swig_type_145;
+typedef _gostring_ swig_type_146;
+typedef _gostring_ swig_type_147;
+typedef long long swig_type_148;
 typedef long long swig_type_149;
-typedef long long swig_type_150;
+typedef _gostring_ swig_type_150;
 typedef long long swig_type_151;
-typedef _goslice_ swig_type_152;
+typedef long long swig_type_152;
 typedef long long swig_type_153;
-typedef long long swig_type_154;
-typedef _goslice_ swig_type_155;
+typedef _goslice_ swig_type_154;
+typedef long long swig_type_155;
 typedef long long swig_type_156;
-typedef long long swig_type_157;
+typedef _goslice_ swig_type_157;
 typedef long long swig_type_158;
 typedef long long swig_type_159;
-typedef _goslice_ swig_type_160;
+typedef long long swig_type_160;
 typedef long long swig_type_161;
 typedef _goslice_ swig_type_162;
 typedef long long swig_type_163;
-typedef long long swig_type_164;
+typedef _goslice_ swig_type_164;
 typedef long long swig_type_165;
 typedef long long swig_type_166;
 typedef long long swig_type_167;
 typedef long long swig_type_168;
 typedef long long swig_type_169;
 typedef long long swig_type_170;
-typedef long long swig_type_171;
+typedef _goslice_ swig_type_171;
 typedef long long swig_type_172;
-typedef _goslice_ swig_type_173;
+typedef long long swig_type_173;
 typedef long long swig_type_174;
-typedef _goslice_ swig_type_175;
+typedef long long swig_type_175;
 typedef long long swig_type_176;
 typedef _goslice_ swig_type_177;
 typedef long long swig_type_178;
-typedef long long swig_type_179;
-typedef _goslice_ swig_type_180;
-typedef long long swig_type_181;
+typedef _goslice_ swig_type_179;
+typedef long long swig_type_180;
+typedef _goslice_ swig_type_181;
 typedef long long swig_type_182;
-typedef _goslice_ swig_type_183;
-typedef long long swig_type_184;
+typedef long long swig_type_183;
+typedef _goslice_ swig_type_184;
 typedef long long swig_type_185;
-typedef _gostring_ swig_type_186;
-typedef _gostring_ swig_type_187;
+typedef long long swig_type_186;
+typedef _goslice_ swig_type_187;
 typedef long long swig_type_188;
-typedef _gostring_ swig_type_189;
+typedef long long swig_type_189;
 typedef _gostring_ swig_type_190;
-typedef long long swig_type_191;
-typedef _goslice_ swig_type_192;
-typedef long long swig_type_193;
-typedef long long swig_type_194;
+typedef _gostring_ swig_type_191;
+typedef long long swig_type_192;
+typedef _gostring_ swig_type_193;
+typedef _gostring_ swig_type_194;
 typedef long long swig_type_195;
-typedef long long swig_type_196;
-typedef _goslice_ swig_type_197;
+typedef _goslice_ swig_type_196;
+typedef long long swig_type_197;
 typedef long long swig_type_198;
-typedef _goslice_ swig_type_199;
+typedef long long swig_type_199;
 typedef long long swig_type_200;
 typedef _goslice_ swig_type_201;
 typedef long long swig_type_202;
-typedef long long swig_type_203;
+typedef _goslice_ swig_type_203;
 typedef long long swig_type_204;
-typedef long long swig_type_205;
+typedef _goslice_ swig_type_205;
 typedef long long swig_type_206;
 typedef long long swig_type_207;
-typedef _gostring_ swig_type_208;
-typedef _gostring_ swig_type_209;
+typedef long long swig_type_208;
+typedef long long swig_type_209;
 typedef long long swig_type_210;
 typedef long long swig_type_211;
-typedef long long swig_type_212;
-typedef long long swig_type_213;
+typedef _gostring_ swig_type_212;
+typedef _gostring_ swig_type_213;
 typedef long long swig_type_214;
 typedef long long swig_type_215;
 typedef long long swig_type_216;
 typedef long long swig_type_217;
 typedef long long swig_type_218;
-typedef _gostring_ swig_type_219;
-typedef _gostring_ swig_type_220;
+typedef long long swig_type_219;
+typedef _goslice_ swig_type_220;
 typedef long long swig_type_221;
-typedef _goslice_ swig_type_222;
+typedef long long swig_type_222;
 typedef long long swig_type_223;
 typedef long long swig_type_224;
-typedef long long swig_type_225;
-typedef long long swig_type_226;
+typedef _gostring_ swig_type_225;
+typedef _gostring_ swig_type_226;
 typedef long long swig_type_227;
-typedef long long swig_type_228;
+typedef _goslice_ swig_type_228;
 typedef long long swig_type_229;
 typedef long long swig_type_230;
-typedef _goslice_ swig_type_231;
+typedef long long swig_type_231;
 typedef long long swig_type_232;
 typedef long long swig_type_233;
 typedef long long swig_type_234;
 typedef long long swig_type_235;
 typedef long long swig_type_236;
-typedef long long swig_type_237;
+typedef _goslice_ swig_type_237;
 typedef long long swig_type_238;
 typedef long long swig_type_239;
 typedef long long swig_type_240;
 typedef long long swig_type_241;
-typedef _gostring_ swig_type_242;
+typedef long long swig_type_242;
 typedef long long swig_type_243;
-typedef _goslice_ swig_type_244;
+typedef long long swig_type_244;
 typedef long long swig_type_245;
-typedef _goslice_ swig_type_246;
+typedef long long swig_type_246;
 typedef long long swig_type_247;
 typedef _gostring_ swig_type_248;
-typedef _gostring_ swig_type_249;
-typedef _gostring_ swig_type_250;
-typedef _gostring_ swig_type_251;
-typedef _gostring_ swig_type_252;
+typedef long long swig_type_249;
+typedef _goslice_ swig_type_250;
+typedef long long swig_type_251;
+typedef _goslice_ swig_type_252;
 typedef long long swig_type_253;
 typedef _gostring_ swig_type_254;
-typedef _goslice_ swig_type_255;
-typedef long long swig_type_256;
+typedef _gostring_ swig_type_255;
+typedef _gostring_ swig_type_256;
 typedef _gostring_ swig_type_257;
-typedef _goslice_ swig_type_258;
+typedef _gostring_ swig_type_258;
 typedef long long swig_type_259;
 typedef _gostring_ swig_type_260;
 typedef _goslice_ swig_type_261;
@@ -292,38 +292,44 @@ typedef long long swig_type_262;
 typedef _gostring_ swig_type_263;
 typedef _goslice_ swig_type_264;
 typedef long long swig_type_265;
-typedef _goslice_ swig_type_266;
-typedef long long swig_type_267;
-typedef _goslice_ swig_type_268;
-typedef long long swig_type_269;
+typedef _gostring_ swig_type_266;
+typedef _goslice_ swig_type_267;
+typedef long long swig_type_268;
+typedef _gostring_ swig_type_269;
 typedef _goslice_ swig_type_270;
 typedef long long swig_type_271;
 typedef _goslice_ swig_type_272;
-typedef _gostring_ swig_type_273;
-typedef long long swig_type_274;
-typedef _goslice_ swig_type_275;
-typedef long long swig_type_276;
+typedef long long swig_type_273;
+typedef _goslice_ swig_type_274;
+typedef long long swig_type_275;
+typedef _goslice_ swig_type_276;
 typedef long long swig_type_277;
-typedef long long swig_type_278;
-typedef _goslice_ swig_type_279;
+typedef _goslice_ swig_type_278;
+typedef _gostring_ swig_type_279;
 typedef long long swig_type_280;
 typedef _goslice_ swig_type_281;
-typedef _gostring_ swig_type_282;
-typedef _gostring_ swig_type_283;
-typedef _gostring_ swig_type_284;
-typedef _gostring_ swig_type_285;
+typedef long long swig_type_282;
+typedef long long swig_type_283;
+typedef long long swig_type_284;
+typedef _goslice_ swig_type_285;
 typedef long long swig_type_286;
-typedef long long swig_type_287;
-typedef _goslice_ swig_type_288;
-typedef long long swig_type_289;
-typedef _goslice_ swig_type_290;
-typedef long long swig_type_291;
-typedef _goslice_ swig_type_292;
+typedef _goslice_ swig_type_287;
+typedef _gostring_ swig_type_288;
+typedef _gostring_ swig_type_289;
+typedef _gostring_ swig_type_290;
+typedef _gostring_ swig_type_291;
+typedef long long swig_type_292;
 typedef long long swig_type_293;
 typedef _goslice_ swig_type_294;
-typedef _gostring_ swig_type_295;
-typedef long long swig_type_296;
-typedef _goslice_ swig_type_297;
+typedef long long swig_type_295;
+typedef _goslice_ swig_type_296;
+typedef long long swig_type_297;
+typedef _goslice_ swig_type_298;
+typedef long long swig_type_299;
+typedef _goslice_ swig_type_300;
+typedef _gostring_ swig_type_301;
+typedef long long swig_type_302;
+typedef _goslice_ swig_type_303;
 extern void _wrap_Swig_free_native_75d2147792a4b276(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_75d2147792a4b276(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_75d2147792a4b276(void);
@@ -370,6 +376,8 @@ extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_75d2147792a4b27
 extern int _wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_queue_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_kv_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_drafter_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_drafts_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_quota_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_18 arg2, int arg3, int arg4, swig_voidp arg5);
 extern int _wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_19 arg2, double arg3, swig_voidp arg4);
@@ -475,41 +483,43 @@ extern swig_type_115 _wrap_quire_stats_cached_tokens_native_75d2147792a4b276(uin
 extern swig_type_116 _wrap_quire_stats_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern swig_type_117 _wrap_quire_stats_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern swig_type_118 _wrap_quire_stats_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_119 _wrap_quire_stats_histogram_count_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_119 _wrap_quire_stats_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
+extern swig_type_121 _wrap_quire_stats_histogram_count_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_sum_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_quantile_native_75d2147792a4b276(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_120 _wrap_quire_stats_num_namespaces_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_121 _wrap_quire_stats_namespace_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_122 arg3, swig_voidp arg4);
+extern swig_type_122 _wrap_quire_stats_num_namespaces_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_123 _wrap_quire_stats_namespace_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_124 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_stats_namespace_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_123 _wrap_quire_stats_device_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_125 _wrap_quire_stats_device_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_stats_num_shards_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_124 _wrap_quire_stats_shard_device_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_126 _wrap_quire_stats_shard_device_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_stats_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_job_request_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_job_request_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_kind_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_messages_native_75d2147792a4b276(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_messages_native_75d2147792a4b276(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_chat_template_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_add_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_parse_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_new_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_drafts_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_new_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_banned_texts_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_heal_prompt_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_guidance_scale_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_ignore_eos_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_loop_guard_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
@@ -518,10 +528,10 @@ extern int _wrap_quire_job_request_set_json_order_native_75d2147792a4b276(uintpt
 extern int _wrap_quire_job_request_set_json_closed_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_json_plain_integers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_json_space_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(uintptr_t arg1, swig_type_140 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_sampling_of_model_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_random_seed_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_75d2147792a4b276(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_75d2147792a4b276(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -532,11 +542,11 @@ extern int _wrap_quire_job_request_set_dry_base_native_75d2147792a4b276(uintptr_
 extern int _wrap_quire_job_request_set_dry_allowed_length_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_max_length_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_range_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(uintptr_t arg1, swig_type_140 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_75d2147792a4b276(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_type_141 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_type_143 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_clear_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_smoothing_factor_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_temperature_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -553,10 +563,10 @@ extern int _wrap_quire_job_request_set_mirostat_tau_native_75d2147792a4b276(uint
 extern int _wrap_quire_job_request_set_mirostat_eta_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_probability_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_threshold_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_skew_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_budget_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_emit_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
@@ -565,24 +575,24 @@ extern int _wrap_quire_job_request_set_top_log_probs_native_75d2147792a4b276(uin
 extern int _wrap_quire_job_request_set_raw_logits_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_progress_events_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_151 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_151 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_152 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_153 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_152 arg3, swig_voidp arg4);
-extern swig_type_153 _wrap_quire_job_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_154 arg2, uintptr_t arg3, swig_type_155 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_75d2147792a4b276(uintptr_t arg1, swig_type_156 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_submit_many_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_154 arg3, swig_voidp arg4);
+extern swig_type_155 _wrap_quire_job_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_156 arg2, uintptr_t arg3, swig_type_157 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_75d2147792a4b276(uintptr_t arg1, swig_type_158 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_job_cancel_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
@@ -590,75 +600,77 @@ extern int _wrap_quire_job_resume_native_75d2147792a4b276(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_157 _wrap_quire_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_158 _wrap_quire_job_seed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_159 _wrap_quire_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_160 _wrap_quire_job_seed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_159 _wrap_quire_job_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_160 arg2, swig_voidp arg3);
+extern swig_type_161 _wrap_quire_job_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_162 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_161 _wrap_quire_job_explain_native_75d2147792a4b276(uintptr_t arg1, swig_type_162 arg2, swig_voidp arg3);
-extern swig_type_163 _wrap_quire_job_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_164 _wrap_quire_job_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_job_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_166 _wrap_quire_job_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_167 _wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_168 _wrap_quire_job_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_169 _wrap_quire_job_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_170 _wrap_quire_job_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_171 _wrap_quire_job_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_172 _wrap_quire_job_scores_native_75d2147792a4b276(uintptr_t arg1, swig_type_173 arg2, swig_voidp arg3);
-extern swig_type_174 _wrap_quire_job_raw_logits_native_75d2147792a4b276(uintptr_t arg1, swig_type_175 arg2, swig_voidp arg3);
-extern swig_type_176 _wrap_quire_job_embedding_native_75d2147792a4b276(uintptr_t arg1, swig_type_177 arg2, swig_voidp arg3);
+extern swig_type_163 _wrap_quire_job_explain_native_75d2147792a4b276(uintptr_t arg1, swig_type_164 arg2, swig_voidp arg3);
+extern swig_type_165 _wrap_quire_job_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_166 _wrap_quire_job_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_167 _wrap_quire_job_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_168 _wrap_quire_job_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_169 _wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_170 _wrap_quire_job_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_171 arg2, swig_voidp arg3);
+extern swig_type_172 _wrap_quire_job_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_173 _wrap_quire_job_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_174 _wrap_quire_job_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_175 _wrap_quire_job_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_176 _wrap_quire_job_scores_native_75d2147792a4b276(uintptr_t arg1, swig_type_177 arg2, swig_voidp arg3);
+extern swig_type_178 _wrap_quire_job_raw_logits_native_75d2147792a4b276(uintptr_t arg1, swig_type_179 arg2, swig_voidp arg3);
+extern swig_type_180 _wrap_quire_job_embedding_native_75d2147792a4b276(uintptr_t arg1, swig_type_181 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_178 _wrap_quire_queue_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_179 arg2, uintptr_t arg3, swig_type_180 arg4, swig_voidp arg5);
-extern swig_type_181 _wrap_quire_queue_ready_native_75d2147792a4b276(uintptr_t arg1, swig_type_182 arg2, uintptr_t arg3, swig_type_183 arg4, swig_voidp arg5);
+extern swig_type_182 _wrap_quire_queue_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_183 arg2, uintptr_t arg3, swig_type_184 arg4, swig_voidp arg5);
+extern swig_type_185 _wrap_quire_queue_ready_native_75d2147792a4b276(uintptr_t arg1, swig_type_186 arg2, uintptr_t arg3, swig_type_187 arg4, swig_voidp arg5);
 extern int _wrap_quire_queue_set_log_level_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_event_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_185 _wrap_quire_event_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_188 _wrap_quire_event_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_189 _wrap_quire_event_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_186 _wrap_quire_event_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_190 _wrap_quire_event_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_response_kind_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_187 _wrap_quire_event_response_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_188 _wrap_quire_event_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_189 _wrap_quire_event_call_name_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_190 _wrap_quire_event_call_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_191 _wrap_quire_event_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_192 arg2, swig_voidp arg3);
-extern swig_type_193 _wrap_quire_event_first_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_194 _wrap_quire_event_kept_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_195 _wrap_quire_event_kept_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_196 _wrap_quire_event_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_197 arg2, swig_voidp arg3);
-extern swig_type_198 _wrap_quire_event_top_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_199 arg2, swig_voidp arg3);
-extern swig_type_200 _wrap_quire_event_top_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_201 arg2, swig_voidp arg3);
-extern swig_type_202 _wrap_quire_event_progress_done_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_203 _wrap_quire_event_progress_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_191 _wrap_quire_event_response_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_192 _wrap_quire_event_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_193 _wrap_quire_event_call_name_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_194 _wrap_quire_event_call_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_195 _wrap_quire_event_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_196 arg2, swig_voidp arg3);
+extern swig_type_197 _wrap_quire_event_first_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_198 _wrap_quire_event_kept_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_199 _wrap_quire_event_kept_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_200 _wrap_quire_event_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_201 arg2, swig_voidp arg3);
+extern swig_type_202 _wrap_quire_event_top_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_203 arg2, swig_voidp arg3);
+extern swig_type_204 _wrap_quire_event_top_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_205 arg2, swig_voidp arg3);
+extern swig_type_206 _wrap_quire_event_progress_done_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_207 _wrap_quire_event_progress_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_log_level_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_204 _wrap_quire_event_lost_lines_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_208 _wrap_quire_event_lost_lines_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_change_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_medium_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_205 _wrap_quire_event_page_number_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_206 _wrap_quire_event_page_hash_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_207 _wrap_quire_event_page_parent_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_208 _wrap_quire_event_page_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_209 _wrap_quire_event_page_number_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_210 _wrap_quire_event_page_hash_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_211 _wrap_quire_event_page_parent_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_212 _wrap_quire_event_page_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_stop_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_209 _wrap_quire_event_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_210 _wrap_quire_event_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_211 _wrap_quire_event_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_212 _wrap_quire_event_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_213 _wrap_quire_event_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_214 _wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_215 _wrap_quire_event_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_216 _wrap_quire_event_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_217 _wrap_quire_event_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_218 _wrap_quire_event_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_213 _wrap_quire_event_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_214 _wrap_quire_event_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_215 _wrap_quire_event_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_216 _wrap_quire_event_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_217 _wrap_quire_event_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_218 _wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_219 _wrap_quire_event_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_220 arg2, swig_voidp arg3);
+extern swig_type_221 _wrap_quire_event_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_222 _wrap_quire_event_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_223 _wrap_quire_event_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_224 _wrap_quire_event_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_219 _wrap_quire_event_error_message_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_220 _wrap_quire_event_error_parameter_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_225 _wrap_quire_event_error_message_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_226 _wrap_quire_event_error_parameter_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
@@ -666,85 +678,85 @@ extern int _wrap_quire_cancel_is_triggered_native_75d2147792a4b276(uintptr_t arg
 extern int _wrap_quire_cancel_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_plan_create_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_221 _wrap_quire_plan_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_222 arg2, swig_voidp arg3);
+extern swig_type_227 _wrap_quire_plan_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_228 arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_kv_format_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_223 _wrap_quire_plan_total_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_224 _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_225 _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_226 _wrap_quire_plan_head_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_227 _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_228 _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_229 _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_229 _wrap_quire_plan_total_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_230 _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_231 _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_232 _wrap_quire_plan_head_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_233 _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_234 _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_235 _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_num_devices_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_230 _wrap_quire_plan_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_231 arg3, swig_voidp arg4);
+extern swig_type_236 _wrap_quire_plan_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_237 arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_device_num_layers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_232 _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_233 _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_234 _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_235 _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_236 _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_237 _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_238 _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_239 _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_238 _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_239 _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_240 _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_241 _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_242 _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_243 _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_244 _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_245 _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_layers_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_layer_device_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_240 _wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_246 _wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_cache_groups_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_cache_group_window_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_layers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_241 _wrap_quire_plan_cache_group_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_242 arg3, swig_voidp arg4);
+extern swig_type_247 _wrap_quire_plan_cache_group_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_248 arg3, swig_voidp arg4);
 extern int _wrap_quire_constraint_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_matcher_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_matcher_accept_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_243 _wrap_quire_matcher_mask_native_75d2147792a4b276(uintptr_t arg1, swig_type_244 arg2, swig_voidp arg3);
+extern swig_type_249 _wrap_quire_matcher_mask_native_75d2147792a4b276(uintptr_t arg1, swig_type_250 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_may_end_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_245 _wrap_quire_matcher_forced_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_246 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_75d2147792a4b276(uintptr_t arg1, swig_type_247 arg2, swig_voidp arg3);
+extern swig_type_251 _wrap_quire_matcher_forced_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_252 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_75d2147792a4b276(uintptr_t arg1, swig_type_253 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_75d2147792a4b276(swig_type_248 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_75d2147792a4b276(swig_type_249 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_75d2147792a4b276(uintptr_t arg1, swig_type_250 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_251 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(uintptr_t arg1, swig_type_252 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_chat_template_create_native_75d2147792a4b276(swig_type_254 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_75d2147792a4b276(swig_type_255 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_75d2147792a4b276(uintptr_t arg1, swig_type_256 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_257 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(uintptr_t arg1, swig_type_258 arg2, swig_voidp arg3);
 extern int _wrap_quire_chat_template_set_adapts_history_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_253 _wrap_quire_chat_template_render_native_75d2147792a4b276(uintptr_t arg1, swig_type_254 arg2, swig_type_255 arg3, swig_voidp arg4);
-extern swig_type_256 _wrap_quire_chat_template_changes_native_75d2147792a4b276(uintptr_t arg1, swig_type_257 arg2, swig_type_258 arg3, swig_voidp arg4);
-extern swig_type_259 _wrap_quire_chat_template_segments_native_75d2147792a4b276(uintptr_t arg1, swig_type_260 arg2, swig_type_261 arg3, swig_voidp arg4);
-extern swig_type_262 _wrap_quire_chat_template_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_263 arg3, swig_type_264 arg4, swig_voidp arg5);
-extern swig_type_265 _wrap_quire_chat_template_hash_native_75d2147792a4b276(uintptr_t arg1, swig_type_266 arg2, swig_voidp arg3);
-extern swig_type_267 _wrap_quire_model_render_chat_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_268 arg3, swig_voidp arg4);
-extern swig_type_269 _wrap_quire_model_render_chat_changes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_270 arg3, swig_voidp arg4);
-extern swig_type_271 _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_272 arg3, swig_voidp arg4);
+extern swig_type_259 _wrap_quire_chat_template_render_native_75d2147792a4b276(uintptr_t arg1, swig_type_260 arg2, swig_type_261 arg3, swig_voidp arg4);
+extern swig_type_262 _wrap_quire_chat_template_changes_native_75d2147792a4b276(uintptr_t arg1, swig_type_263 arg2, swig_type_264 arg3, swig_voidp arg4);
+extern swig_type_265 _wrap_quire_chat_template_segments_native_75d2147792a4b276(uintptr_t arg1, swig_type_266 arg2, swig_type_267 arg3, swig_voidp arg4);
+extern swig_type_268 _wrap_quire_chat_template_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_269 arg3, swig_type_270 arg4, swig_voidp arg5);
+extern swig_type_271 _wrap_quire_chat_template_hash_native_75d2147792a4b276(uintptr_t arg1, swig_type_272 arg2, swig_voidp arg3);
+extern swig_type_273 _wrap_quire_model_render_chat_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_274 arg3, swig_voidp arg4);
+extern swig_type_275 _wrap_quire_model_render_chat_changes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_276 arg3, swig_voidp arg4);
+extern swig_type_277 _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_278 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_273 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_alias_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_279 arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_alias_set_cache_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_add_fallback_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_clear_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_alias_submit_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_274 _wrap_quire_alias_reason_native_75d2147792a4b276(uintptr_t arg1, swig_type_275 arg2, swig_voidp arg3);
-extern swig_type_276 _wrap_quire_alias_num_swaps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_277 _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_278 _wrap_quire_response_dialects_native_75d2147792a4b276(swig_type_279 arg1, swig_voidp arg2);
-extern swig_type_280 _wrap_quire_response_detect_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_281 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_response_parser_create_native_75d2147792a4b276(swig_type_282 arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_283 arg2, swig_voidp arg3);
+extern swig_type_280 _wrap_quire_alias_reason_native_75d2147792a4b276(uintptr_t arg1, swig_type_281 arg2, swig_voidp arg3);
+extern swig_type_282 _wrap_quire_alias_num_swaps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_283 _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_284 _wrap_quire_response_dialects_native_75d2147792a4b276(swig_type_285 arg1, swig_voidp arg2);
+extern swig_type_286 _wrap_quire_response_detect_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_287 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_response_parser_create_native_75d2147792a4b276(swig_type_288 arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_289 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_set_reasoning_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_type_284 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_feed_native_75d2147792a4b276(uintptr_t arg1, swig_type_285 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_type_290 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_feed_native_75d2147792a4b276(uintptr_t arg1, swig_type_291 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_finish_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_next_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_kind_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_286 _wrap_quire_response_parser_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_287 _wrap_quire_response_parser_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_288 arg2, swig_voidp arg3);
-extern swig_type_289 _wrap_quire_response_parser_raw_native_75d2147792a4b276(uintptr_t arg1, swig_type_290 arg2, swig_voidp arg3);
-extern swig_type_291 _wrap_quire_response_parser_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_292 arg2, swig_voidp arg3);
-extern swig_type_293 _wrap_quire_response_parser_id_native_75d2147792a4b276(uintptr_t arg1, swig_type_294 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_response_constraint_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_295 arg2, swig_voidp arg3);
+extern swig_type_292 _wrap_quire_response_parser_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_293 _wrap_quire_response_parser_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_294 arg2, swig_voidp arg3);
+extern swig_type_295 _wrap_quire_response_parser_raw_native_75d2147792a4b276(uintptr_t arg1, swig_type_296 arg2, swig_voidp arg3);
+extern swig_type_297 _wrap_quire_response_parser_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_298 arg2, swig_voidp arg3);
+extern swig_type_299 _wrap_quire_response_parser_id_native_75d2147792a4b276(uintptr_t arg1, swig_type_300 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_response_constraint_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_301 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_296 _wrap_quire_diagnose_native_75d2147792a4b276(int arg1, swig_type_297 arg2, swig_voidp arg3);
+extern swig_type_302 _wrap_quire_diagnose_native_75d2147792a4b276(int arg1, swig_type_303 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -1023,6 +1035,9 @@ const QUIRE_KV_AUTO int32 = 5
 const QUIRE_ACTIVATION_FULL int32 = 0
 const QUIRE_ACTIVATION_I8 int32 = 1
 const QUIRE_ACTIVATION_F8 int32 = 2
+const QUIRE_DRAFTER_AUTO int32 = 0
+const QUIRE_DRAFTER_NONE int32 = 1
+const QUIRE_DRAFTER_NGRAM int32 = 2
 const QUIRE_QUOTA_RUNNING_JOBS int32 = 0
 const QUIRE_QUOTA_QUEUED_JOBS int32 = 1
 const QUIRE_QUOTA_PAGES int32 = 2
@@ -1358,6 +1373,26 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_cache_options_set_drafter(arg1 CacheOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_cache_options_set_max_drafts(arg1 CacheOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_drafts_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2544,6 +2579,19 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_stats_accepted_by_position(arg1 StatsHandle, arg2 []int64, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_stats_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_120)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
 func Quire_stats_histogram_count(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
@@ -2591,7 +2639,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_124)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2705,7 +2753,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2718,7 +2766,7 @@ func Quire_job_request_add_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2732,7 +2780,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2746,7 +2794,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2760,7 +2808,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2774,7 +2822,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2799,7 +2847,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2812,7 +2860,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2849,6 +2897,16 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_job_request_set_max_drafts(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_drafts_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_job_request_set_min_new_tokens(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -2865,7 +2923,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2879,7 +2937,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2902,7 +2960,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2935,7 +2993,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_138)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2948,7 +3006,7 @@ func Quire_job_request_set_negative_prompt_tokens(arg1 JobRequestHandle, arg2 []
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3044,7 +3102,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_138)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3078,7 +3136,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_139(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_141(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3188,7 +3246,7 @@ func Quire_job_request_set_dry_breakers(arg1 JobRequestHandle, arg2 []int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3213,7 +3271,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3235,7 +3293,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3408,7 +3466,7 @@ func Quire_job_request_set_xtc_ignored(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_145)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3432,7 +3490,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3446,7 +3504,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_145)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3539,7 +3597,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_146(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_148(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3549,7 +3607,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_147(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_149(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3601,7 +3659,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_150)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3624,7 +3682,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_149(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_151(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3634,7 +3692,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_150(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_152(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3644,7 +3702,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_151(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_153(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3704,7 +3762,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_152)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3720,7 +3778,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_154(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_155)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_156(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_157)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3735,7 +3793,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_156(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_158(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -3859,7 +3917,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_160)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_162)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3881,7 +3939,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_162)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_164)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3933,6 +3991,19 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_job_accepted_by_position(arg1 JobHandle, arg2 []int64, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_job_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_171)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
 func Quire_job_preemptions(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
@@ -3975,7 +4046,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_173)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_177)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3988,7 +4059,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_175)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_179)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4001,7 +4072,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_177)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_181)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4028,7 +4099,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_179(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_180)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_183(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_184)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -4044,7 +4115,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_182(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_183)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_186(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_187)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -4221,7 +4292,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_192)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_196)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4261,7 +4332,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_197)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_201)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4274,7 +4345,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_199)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_203)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4287,7 +4358,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_201)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_205)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4462,6 +4533,19 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_event_accepted_by_position(arg1 EventHandle, arg2 []int64, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_event_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_220)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
 func Quire_event_preemptions(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
@@ -4606,7 +4690,7 @@ func Quire_plan_model_path(arg1 PlanHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_228)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4701,7 +4785,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_231)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_237)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4890,7 +4974,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_248)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4935,7 +5019,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_244)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4957,7 +5041,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_246)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_252)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4970,7 +5054,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_247(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_253(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4988,7 +5072,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_75d2147792a4b276(*(*C.swig_type_248)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_75d2147792a4b276(*(*C.swig_type_254)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5002,7 +5086,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_75d2147792a4b276(*(*C.swig_type_249)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_75d2147792a4b276(*(*C.swig_type_255)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5018,7 +5102,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_256)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5033,7 +5117,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_251)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_257)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -5047,7 +5131,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_252)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5072,7 +5156,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_254)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_255)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_260)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5090,7 +5174,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_257)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_264)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5108,7 +5192,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_260)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_267)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5128,7 +5212,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_264)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_269)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_270)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -5144,7 +5228,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_272)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5159,7 +5243,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_274)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5174,7 +5258,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_270)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_276)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5189,7 +5273,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_272)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_278)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5212,7 +5296,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_273)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_279)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5280,7 +5364,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_275)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_281)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5319,7 +5403,7 @@ func Quire_response_dialects(arg1 []byte, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_response_dialects_native_75d2147792a4b276(*(*C.swig_type_279)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_response_dialects_native_75d2147792a4b276(*(*C.swig_type_285)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -5334,7 +5418,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_response_detect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_281)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_response_detect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_287)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5346,7 +5430,7 @@ func Quire_response_parser_create(arg1 string, arg2 *ErrorHandle) (_swig_ret Res
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_75d2147792a4b276(*(*C.swig_type_282)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_75d2147792a4b276(*(*C.swig_type_288)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5362,7 +5446,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_283)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_289)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5386,7 +5470,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_284)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_290)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5400,7 +5484,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_291)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5449,7 +5533,7 @@ func Quire_response_parser_text(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_288)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_294)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5462,7 +5546,7 @@ func Quire_response_parser_raw(arg1 ResponseParserHandle, arg2 []byte, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_290)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_296)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5475,7 +5559,7 @@ func Quire_response_parser_name(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_292)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_298)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5488,7 +5572,7 @@ func Quire_response_parser_id(arg1 ResponseParserHandle, arg2 []byte, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_294)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_300)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5502,7 +5586,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_295)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_301)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5527,7 +5611,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_75d2147792a4b276(C.int(_swig_i_0), *(*C.swig_type_297)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_75d2147792a4b276(C.int(_swig_i_0), *(*C.swig_type_303)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -920,6 +920,40 @@ int _wrap_quire_cache_options_set_kv_format_native_75d2147792a4b276(quire_cache_
 }
 
 
+int _wrap_quire_cache_options_set_drafter_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_drafter(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_options_set_max_drafts_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_max_drafts(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_cache_options_set_quota_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
@@ -2747,6 +2781,25 @@ long long _wrap_quire_stats_accepted_draft_tokens_native_75d2147792a4b276(quire_
 }
 
 
+long long _wrap_quire_stats_accepted_by_position_native_75d2147792a4b276(quire_stats *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  int64_t *arg2 = (int64_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_stats_accepted_by_position(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
 long long _wrap_quire_stats_histogram_count_native_75d2147792a4b276(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
@@ -3190,6 +3243,23 @@ int _wrap_quire_job_request_set_max_new_tokens_native_75d2147792a4b276(quire_job
   arg3 = (quire_error **)_swig_go_2; 
   
   result = (int32_t)quire_job_request_set_max_new_tokens(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_max_drafts_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_max_drafts(arg1,arg2,arg3);
   _swig_go_result = result; 
   return _swig_go_result;
 }
@@ -4941,6 +5011,25 @@ long long _wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(quire_jo
 }
 
 
+long long _wrap_quire_job_accepted_by_position_native_75d2147792a4b276(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  int64_t *arg2 = (int64_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_job_accepted_by_position(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
 long long _wrap_quire_job_preemptions_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
@@ -5760,6 +5849,25 @@ long long _wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(quire_
   
   result = (int64_t)quire_event_accepted_draft_tokens(arg1,arg2);
   _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_accepted_by_position_native_75d2147792a4b276(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  int64_t *arg2 = (int64_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_event_accepted_by_position(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 

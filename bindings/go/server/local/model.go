@@ -86,12 +86,19 @@ func (m *model) prepare(config server.ModelConfig, options quire.CacheOptions) e
 var kvFormats = map[string]quire.KVFormat{"": quire.KVF16, "f16": quire.KVF16, "q8": quire.KVQ8, "q6": quire.KVQ6,
 	"q4": quire.KVQ4, "fp8": quire.KVFP8, "auto": quire.KVAuto}
 
+var drafters = map[string]quire.Drafter{"": quire.DrafterAuto, "auto": quire.DrafterAuto, "none": quire.DrafterNone,
+	"ngram": quire.DrafterNgram}
+
 func cacheOptions(name string, config server.ModelConfig) (quire.CacheOptions, error) {
 	format, known := kvFormats[config.KvFormat]
 	if !known {
 		return quire.CacheOptions{}, fmt.Errorf("kv_format must be f16, q8, q6, q4, fp8 or auto, not %q", config.KvFormat)
 	}
-	return quire.CacheOptions{Name: name, MaxTokens: int64(config.CacheTokens), MinTokens: int64(config.MinCacheTokens), MaxBatchSize: config.MaxJobs,
+	drafter, known := drafters[config.Drafter]
+	if !known {
+		return quire.CacheOptions{}, fmt.Errorf("drafter must be auto, none or ngram, not %q", config.Drafter)
+	}
+	return quire.CacheOptions{Name: name, Drafter: drafter, MaxDrafts: config.MaxDrafts, MaxTokens: int64(config.CacheTokens), MinTokens: int64(config.MinCacheTokens), MaxBatchSize: config.MaxJobs,
 		MaxSeqLen: int64(config.ContextTokens), KVFormat: format, PrefixBytes: config.PrefixBytes,
 		PrefixDirectory: config.PrefixDirectory, PrefixDirectoryBytes: config.PrefixDirectoryBytes}, nil
 }

@@ -132,6 +132,7 @@ func (s *stream) finish(event *quire.Event) {
 	s.result = server.Result{StopText: event.Usage.StopText, Usage: usageOf(event.Usage.PromptTokens,
 		event.Usage.CachedTokens, event.Usage.NewTokens)}
 	s.result.Usage.Reasoning = s.reasoning
+	s.result.Usage.Drafted, s.result.Usage.Accepted = int(event.Usage.DraftTokens), int(event.Usage.AcceptedDraftTokens)
 	s.result.Times = server.Times{Queued: event.Usage.TimeQueued, Prompt: event.Usage.TimePrompt,
 		Generate: event.Usage.TimeGenerate}
 	switch {

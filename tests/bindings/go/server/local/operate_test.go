@@ -80,6 +80,7 @@ func TestTheCheckNamesTheFieldsOfAModel(t *testing.T) {
 	for field, change := range map[string]func(*server.ModelConfig){
 		"models.m.path: ":             func(m *server.ModelConfig) { m.Path = "/nowhere/at/all" },
 		"models.m: kv_format":         func(m *server.ModelConfig) { m.KvFormat = "q3" },
+		"models.m: drafter":           func(m *server.ModelConfig) { m.Drafter = "eagle" },
 		"models.m.chat_template: ":    func(m *server.ModelConfig) { m.ChatTemplate = "/nowhere" },
 		"models.m.dialect: ":          func(m *server.ModelConfig) { m.Dialect = "esperanto" },
 		"models.m.prefix_directory: ": func(m *server.ModelConfig) { m.PrefixDirectory = "/nowhere" },
