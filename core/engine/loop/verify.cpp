@@ -137,7 +137,8 @@ void Verify::verify_tokens(PlannedLane& planned, PlannedLane* guide, const Drawn
   const int32_t num_verified = num_candidates - planned.num_undrawn;
   const size_t num_known = job.lane.tokens.size() - static_cast<size_t>(num_candidates);
   Trial trial(job);
-  bool is_drawn = false;  // a token was sampled that the trial has not accepted yet
+  bool is_drawn = false;   // a token was sampled that the trial has not accepted yet
+  bool is_forced = false;  // the constraint forces tokens after the accepted ones
   for (int32_t i = 0; i <= num_verified; ++i) {
     is_drawn = draw_next(planned, guide, drawn, num_candidates - i);
     if (!is_drawn) break;
@@ -147,12 +148,9 @@ void Verify::verify_tokens(PlannedLane& planned, PlannedLane* guide, const Drawn
     if (!goes_on) break;
     accept(trial, sampled);
     // Forced tokens are not drawn, with drafts as without: a draw could spell the same text in other tokens.
-    is_drawn = !token_sampling_.forces(job);
-    if (!is_drawn) break;
+    is_forced = token_sampling_.forces(job);
+    if (is_forced) break;
   }
-  const bool is_forced = num_verified > 0 && !is_drawn && job.step.finish == FinishReason::unfinished &&
-                         !job.step.drawn.empty() &&
-                         trial.num_tokens() == static_cast<int32_t>(job.step.drawn.size());
   // The last new token has not been computed yet, whether it replaced a candidate or follows all of them.
   const auto num_drawn = static_cast<int32_t>(job.step.drawn.size());
   const int32_t num_wrong = num_candidates - std::max(0, num_drawn - 1);
