@@ -224,6 +224,12 @@ bool TokenSampling::may_force(const JobRecord& job) const {
          settings.banned_tokens.empty();
 }
 
+bool TokenSampling::forces(const JobRecord& job) {
+  forced_.clear();
+  if (may_force(job)) force(job, forced_);
+  return !forced_.empty();
+}
+
 void TokenSampling::force(const JobRecord& job, TokenIds& out) const {
   const size_t num_before = out.size();
   with_parameter("constraint", [&] { job.matcher->force(kMaxForcedTokens, out); });

@@ -33,6 +33,8 @@ class TokenSampling {
   bool is_finite(const PlannedLane& planned, const Drawn& drawn) const;
   // True if tokens of the job may be forced by its constraint instead of sampled.
   bool may_force(const JobRecord& job) const;
+  // True if the constraint forces the next token instead of a draw.
+  bool forces(const JobRecord& job);
   // Appends the tokens that the constraint forces after those of this step.
   void force(const JobRecord& job, TokenIds& out) const;
   gsl::span<const float> row(const Drawn& drawn, int32_t row) const;
@@ -65,6 +67,7 @@ class TokenSampling {
   size_t num_masks_ = 0;
   int32_t lanes_left_ = 0;  // lanes of this step whose draws are not planned yet
   TokenIds banned_;
+  TokenIds forced_;
 };
 
 }  // namespace quire

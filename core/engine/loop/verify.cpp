@@ -137,7 +137,8 @@ void Verify::verify_tokens(PlannedLane& planned, PlannedLane* guide, const Drawn
   const int32_t num_verified = num_candidates - planned.num_undrawn;
   const size_t num_known = job.lane.tokens.size() - static_cast<size_t>(num_candidates);
   Trial trial(job);
-  bool is_drawn = false;  // a token was sampled that the trial has not accepted yet
+  bool is_drawn = false;   // a token was sampled that the trial has not accepted yet
+  bool is_forced = false;  // the constraint forces tokens after the accepted ones
   for (int32_t i = 0; i <= num_verified; ++i) {
     is_drawn = draw_next(planned, guide, drawn, num_candidates - i);
     if (!is_drawn) break;
@@ -146,12 +147,16 @@ void Verify::verify_tokens(PlannedLane& planned, PlannedLane* guide, const Drawn
                          job.lane.tokens[num_known + static_cast<size_t>(i)] == sampled.token;
     if (!goes_on) break;
     accept(trial, sampled);
+    // Forced tokens are not drawn, with drafts as without: a draw could spell the same text in other tokens.
+    is_forced = token_sampling_.forces(job);
+    if (is_forced) break;
   }
   // The last new token has not been computed yet, whether it replaced a candidate or follows all of them.
   const auto num_drawn = static_cast<int32_t>(job.step.drawn.size());
   const int32_t num_wrong = num_candidates - std::max(0, num_drawn - 1);
   planned.num_accepted -= num_wrong;
   if (guide != nullptr) guide->num_accepted -= num_wrong;
+  if (is_forced) return add_forced(job);
   if (is_drawn && job.step.finish == FinishReason::unfinished) take_forced(job, trial);
 }
 
@@ -173,6 +178,11 @@ bool Verify::draw_next(PlannedLane& planned, PlannedLane* guide, const Drawn& dr
 void Verify::take_forced(JobRecord& job, Trial& trial) {
   if (!token_sampling_.may_force(job)) return;
   accept(trial, job.step.drawn.back());
+  add_forced(job);
+}
+
+// Adds the tokens that the constraint forces after the accepted ones.
+void Verify::add_forced(JobRecord& job) {
   forced_.clear();
   token_sampling_.force(job, forced_);
   for (const TokenId token : forced_) {

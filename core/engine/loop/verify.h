@@ -29,6 +29,7 @@ class Verify {
   bool draw_next(PlannedLane& planned, PlannedLane* guide, const Drawn& drawn, int32_t num_after);
   bool take(const PlannedLane& planned, SampledToken sampled);
   void take_forced(JobRecord& job, Trial& trial);
+  void add_forced(JobRecord& job);
   void pool_states(const PlannedLane& planned);
   void add_states(Pool& pool, int32_t first_row, int32_t num_rows);
 
