@@ -483,6 +483,7 @@ const (
 	// The best one that the model has without further files.
 	DrafterAuto Drafter = Drafter(native.QUIRE_DRAFTER_AUTO)
 
+	// No tokens are proposed.
 	DrafterNone Drafter = Drafter(native.QUIRE_DRAFTER_NONE)
 
 	// What followed the last tokens where they occurred before in prompt or answer.

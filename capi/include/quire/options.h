@@ -42,7 +42,7 @@
 
 /* Drafters of speculative decoding: what proposes tokens for a step to verify. None changes an answer. */
 #define QUIRE_DRAFTER_AUTO 0 /* the best one that the model has without further files */
-#define QUIRE_DRAFTER_NONE 1
+#define QUIRE_DRAFTER_NONE 1 /* no tokens are proposed */
 #define QUIRE_DRAFTER_NGRAM \
   2 /* what followed the last tokens where they occurred before in prompt or answer */
 
