@@ -57,6 +57,7 @@ class Drafting {
   double loss_of_look_ahead() const;
   bool is_clock_still() const;
   bool prefers_look_ahead() const;
+  bool is_crowded() const;
   bool looks_ahead() const;
   void probe();
   double time_of(int32_t num_tokens) const;

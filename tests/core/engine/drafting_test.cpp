@@ -448,6 +448,30 @@ TEST(DraftingTest, JobsWithoutDraftsKeepTheLookAhead) {
   EXPECT_EQ(read_all(*job).tokens, fake_greedy(kPrompt, 60, kVocab));
 }
 
+// Runs jobs that write one token again and again, on a device that looks ahead. Returns the number of draft
+// tokens.
+uint64_t drafts_of_jobs(DrafterKind drafter, int32_t num_jobs) {
+  FakeEngineOptions options = roomy();
+  make_drawing(options.limits);
+  options.cache.drafting.drafter = drafter;
+  FakeEngine engine(options);
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (TokenId i = 0; i < num_jobs; ++i) {
+    JobRequest request = greedy({i, 1, 2}, 60);
+    request.sampling.logit_bias = {{5, 1000.0F}};
+    jobs.push_back(engine.cache->submit(request));
+  }
+  engine.run_to_idle();
+  for (const auto& job : jobs) EXPECT_EQ(read_all(*job).tokens, TokenIds(60, 5));
+  return engine.cache->stats().draft_tokens;
+}
+
+TEST(DraftingTest, TheAutomaticDrafterLeavesManyJobsToTheLookAhead) {
+  EXPECT_GT(drafts_of_jobs(DrafterKind::automatic, 8), 100U);
+  EXPECT_EQ(drafts_of_jobs(DrafterKind::automatic, 9), 0U);
+  EXPECT_GT(drafts_of_jobs(DrafterKind::ngram, 9), 100U);
+}
+
 // Time of a step in microseconds by its number of tokens.
 struct CostModel {
   const char* name;
