@@ -306,7 +306,9 @@ TEST_F(TypedEventsTest, ABudgetIsKeptThroughRewindsAndForks) {
     const OwnedRequest request = make_request("Once <think>", 160);
     quire_job_request_set_response_dialect(request.get(), "hermes", 6, nullptr);
     quire_job_request_set_reasoning_budget(request.get(), budget, nullptr);
-    quire_job_request_set_max_unread_events(request.get(), 2, nullptr);  // it does not run ahead of this test
+    // The job does not run ahead of this test.
+    quire_job_request_set_max_unread_events(request.get(), 2, nullptr);
+    quire_job_request_set_max_drafts(request.get(), 0, nullptr);
     const std::vector<int32_t> expected = run(request.get()).tokens;
     ASSERT_EQ(expected.size(), 160U);
     for (int32_t known = 1; known < 24; ++known) {
