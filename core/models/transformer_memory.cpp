@@ -238,11 +238,11 @@ std::vector<PagePiece> TransformerMemory::pieces_of_state(int32_t slot, int32_t 
   return pieces;
 }
 
-std::vector<PagePiece> TransformerMemory::pieces_of(PageId page) const {
+std::vector<PagePiece> TransformerMemory::pieces_of(int32_t table, PageId page) const {
   std::vector<PagePiece> pieces;
   for (size_t layer = 0; layer < caches_.size(); ++layer) {
     const LayerCache& cache = caches_[layer];
-    if (!owns_pages_[layer] || cache.table != 0) continue;
+    if (!owns_pages_[layer] || cache.table != table) continue;
     const std::array<uint64_t, 5> bytes = page_bytes(cache.shape);
     const std::array<void*, 5> buffers = {cache.pages.keys, cache.pages.values, cache.pages.key_scales,
                                           cache.pages.value_scales, cache.pages.index_keys};

@@ -74,8 +74,9 @@ class TransformerMemory {
   // others. Running work must not access pages that lose their memory. Throws ErrorCode::out_of_memory and
   // then changes nothing.
   void set_num_pages(int32_t num_pages);
-  // Returns all pieces of a page of the layers without a window. Their order is the same for each page.
-  std::vector<PagePiece> pieces_of(PageId page) const;
+  // Returns all pieces of a page of the layers with this page table (LayerCache::table). Their order is the
+  // same for each page of the table.
+  std::vector<PagePiece> pieces_of(int32_t table, PageId page) const;
   // Returns all pieces of a bank of a state slot. Their order is the same for each slot and bank.
   std::vector<PagePiece> pieces_of_state(int32_t slot, int32_t bank) const;
 

@@ -79,14 +79,16 @@ class Executor {
   virtual void read_hidden(int32_t /*first_row*/, gsl::span<float> /*out*/) {
     throw Error(ErrorCode::unsupported, "this executor cannot return hidden states");
   }
-  // Returns the bytes of one page, over all layers and devices; 0 if pages cannot be read. The same bytes
-  // written to any page give the same keys and values there. read_page and write_page wait for passes issued
-  // before: an abandoned pass may still write to a page that has a new owner.
-  virtual uint64_t page_bytes() const { return 0; }
-  virtual void read_page(PageId /*page*/, gsl::span<std::byte> /*out*/) {
+  // Returns the bytes of one page of a page table, over all layers and devices; 0 if pages cannot be read or
+  // no layer has any. Table 0 is that of the cache, 1 + g that of window group g, whose pages are its slots.
+  // The same bytes written to any page of the table give the same keys and values there. read_page and
+  // write_page wait for passes issued before: an abandoned pass may still write to a page that has a new
+  // owner.
+  virtual uint64_t page_bytes(int32_t /*table*/) const { return 0; }
+  virtual void read_page(int32_t /*table*/, PageId /*page*/, gsl::span<std::byte> /*out*/) {
     throw Error(ErrorCode::unsupported, "this executor cannot read pages");
   }
-  virtual void write_page(PageId /*page*/, gsl::span<const std::byte> /*bytes*/) {
+  virtual void write_page(int32_t /*table*/, PageId /*page*/, gsl::span<const std::byte> /*bytes*/) {
     throw Error(ErrorCode::unsupported, "this executor cannot write pages");
   }
   // Returns the bytes of one bank of a state slot, over all layers and devices; 0 if no layer has a state.

@@ -36,7 +36,9 @@ EnginePages::EnginePages(Runtime& runtime, const EngineParts& parts, const Engin
     : prefixes_(PrefixStore::create(options.prefixes,
                                     {*parts.executor, runtime.files(), runtime.log(), followers_})),
       elastic_(elastic_pages(runtime, parts, options)),
-      kv_(kv_options(parts.executor->limits(), options, {prefixes_.get(), elastic_.get(), &followers_})) {}
+      kv_(kv_options(parts.executor->limits(), options, {prefixes_.get(), elastic_.get(), &followers_})) {
+  if (options.check_invariants) freed_memory_.emplace(*parts.executor, kv_);
+}
 
 void EnginePages::write_prefix_files(const std::function<bool()>& stops) noexcept {
   kv_.offload_all(stops);

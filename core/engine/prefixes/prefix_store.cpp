@@ -10,7 +10,7 @@ namespace quire {
 
 std::unique_ptr<PrefixStore> PrefixStore::create(const PrefixStoreOptions& options, const Seams& seams) {
   if (!options.is_enabled()) return nullptr;
-  if (seams.executor.page_bytes() == 0 && seams.executor.state_bytes() == 0) {
+  if (!seams.executor.limits().windows.empty()) {
     throw Error(
         ErrorCode::unsupported,
         "prefix_bytes, prefix_directory: this model has sliding-window layers, which cannot be stored; "
@@ -29,11 +29,11 @@ PrefixStore::PrefixStore(const PrefixStoreOptions& options, const Seams& seams)
 }
 
 void PrefixStore::put(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept {
-  const auto read = [&](gsl::span<std::byte> out) { executor_.read_page(page, out); };
+  const auto read = [&](gsl::span<std::byte> out) { executor_.read_page(0, page, out); };
   contain(
       "no memory",
       [&] {
-        keep({name, tokens, FiledKind::page, executor_.page_bytes(), read});
+        keep({name, tokens, FiledKind::page, executor_.page_bytes(0), read});
       },
       [&](ErrorCode, std::string_view why) {
         log_(LogLevel::debug, "an evicted page is not stored: {}", why);
@@ -47,10 +47,10 @@ bool PrefixStore::has(const Sha256& key) const noexcept {
 bool PrefixStore::get(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept {
   bool is_there = false;
   const auto restore = [&] {
-    const uint64_t num_bytes = executor_.page_bytes();
+    const uint64_t num_bytes = executor_.page_bytes(0);
     const auto bytes = fetch({name, tokens, scratch(num_bytes)});
     if (!bytes || bytes->size() != num_bytes) return;
-    executor_.write_page(page, *bytes);
+    executor_.write_page(0, page, *bytes);
     is_there = true;
   };
   contain("no memory", restore, [&](ErrorCode, std::string_view why) {
@@ -65,13 +65,13 @@ bool PrefixStore::has_states() const noexcept {
 }
 
 uint64_t PrefixStore::bytes_of_state(gsl::span<const TokenId> tokens) const {
-  return (tokens.empty() ? 0 : executor_.page_bytes()) + executor_.state_bytes() + 1;
+  return (tokens.empty() ? 0 : executor_.page_bytes(0)) + executor_.state_bytes() + 1;
 }
 
 void PrefixStore::put_state(const OffloadedState& state) noexcept {
   const auto read = [&](gsl::span<std::byte> out) {
-    const size_t of_page = state.tokens.empty() ? 0 : size_t{executor_.page_bytes()};
-    if (of_page > 0) executor_.read_page(state.rest, out.first(of_page));
+    const size_t of_page = state.tokens.empty() ? 0 : size_t{executor_.page_bytes(0)};
+    if (of_page > 0) executor_.read_page(0, state.rest, out.first(of_page));
     executor_.read_state(state.slot, state.bank % kernels::kFromLineBefore,
                          out.subspan(of_page, size_t{executor_.state_bytes()}));
     out.back() = std::byte{state.bank >= kernels::kFromLineBefore ? uint8_t{1} : uint8_t{0}};
@@ -90,8 +90,8 @@ int32_t PrefixStore::get_state(const OffloadedState& state) noexcept {
     const uint64_t num_bytes = bytes_of_state(state.tokens);
     const auto bytes = fetch({state.name, state.tokens, scratch(num_bytes), FiledKind::state});
     if (!bytes || bytes->size() != num_bytes) return;
-    const size_t of_page = state.tokens.empty() ? 0 : size_t{executor_.page_bytes()};
-    if (of_page > 0 && state.rest.value >= 0) executor_.write_page(state.rest, bytes->first(of_page));
+    const size_t of_page = state.tokens.empty() ? 0 : size_t{executor_.page_bytes(0)};
+    if (of_page > 0 && state.rest.value >= 0) executor_.write_page(0, state.rest, bytes->first(of_page));
     executor_.write_state(state.slot, 0, bytes->subspan(of_page, size_t{executor_.state_bytes()}));
     bank = bytes->back() == std::byte{0} ? 0 : kernels::kFromLineBefore;
   };

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "core/engine/loop/freed_memory.h"
 #include "core/engine/prefixes/prefix_store.h"
 #include "core/kv/kv_cache.h"
 #include "core/models/model.h"
@@ -64,13 +66,13 @@ class ModelCacheRig {
   };
 
   void compare(const PlannedLane& lane, const Feed& feed, const Drawn& drawn);
-  void poison();
 
   std::unique_ptr<TransformerExecutor> executor_;
   Log log_;
   NoListener listener_;
   std::unique_ptr<PrefixStore> store_;
   std::unique_ptr<KvCache> kv_;
+  std::optional<FreedMemory> freed_memory_;
   Batch batch_;
   int64_t num_different_rows_ = 0;
   int64_t num_rows_ = 0;
