@@ -25,11 +25,20 @@ KvCache::KvCache(const KvCacheOptions& options)
       names_(static_cast<size_t>(options.pool.num_pages)),
       states_(options.num_state_slots, options.pool.page_tokens),
       state_names_(static_cast<size_t>(options.num_state_slots)),
+      state_windows_(static_cast<size_t>(options.num_state_slots)),
       sequences_(static_cast<size_t>(options.max_pages_per_sequence)) {
   Expects(options.windows.size() <= kMaxWindowGroups);
-  Expects(seams_.offload_tier == nullptr || options.windows.empty());
+  Expects(seams_.offload_tier == nullptr || options.windows.empty() || options.num_state_slots > 0);
   windows_.reserve(options.windows.size());
   for (const WindowGroup& group : options.windows) windows_.emplace_back(group, options.pool.num_pages);
+  size_t most = 0, all = 0;  // pages of a window, and slots of all windows
+  for (const WindowGroup& group : options.windows) {
+    const auto of_window = static_cast<size_t>(slots_of_window(group.window, options.pool.page_tokens));
+    most = std::max(most, of_window);
+    all += of_window + 1;
+  }
+  for (std::vector<PageId>& pages : state_windows_) pages.reserve(most);
+  window_slots_.reserve(all);
   pins_.max_states = std::max(0, options.num_state_slots - options.max_sequences);
   found_.reserve(sequences_.max_pages());
   step_.reserve(static_cast<size_t>(options.max_sequences), windows_.size());
@@ -265,11 +274,11 @@ PinnedPrefix KvCache::pin(const PrefixDomain& domain, gsl::span<const TokenId> t
   pins_.states.reserve(pins_.states.size() + 1);
   pins_.pages.reserve(pins_.pages.size() + pages.size());
   for (size_t g = 0; g < windows_.size(); ++g)
-    pins_.slots[g].reserve(pins_.slots[g].size() + pinned_window(g, pages).size());
+    pins_.slots[g].reserve(pins_.slots[g].size() + pinned_window(g, prefix).size());
   pins_.pages.insert(pins_.pages.end(), pages.begin(), pages.end());
   for (const PageId page : pages) pool_.reference(page);
   for (size_t g = 0; g < windows_.size(); ++g) {
-    for (const PageId page : pinned_window(g, pages)) {
+    for (const PageId page : pinned_window(g, prefix)) {
       windows_[g].use(page);
       pins_.slots[g].push_back(page);
     }
@@ -282,9 +291,9 @@ PinnedPrefix KvCache::pin(const PrefixDomain& domain, gsl::span<const TokenId> t
 }
 
 // Returns the pages of a prefix that the sliding window of a group covers at the end of the prefix.
-gsl::span<const PageId> KvCache::pinned_window(size_t group, gsl::span<const PageId> pages) const {
-  const auto num_tokens = static_cast<int32_t>(pages.size()) * pool_.page_tokens();
-  return pages.subspan(static_cast<size_t>(first_kept(group, num_tokens)));
+gsl::span<const PageId> KvCache::pinned_window(size_t group, const PinnedPrefix& prefix) const {
+  const int32_t num_tokens = prefix.num_whole * pool_.page_tokens();
+  return gsl::span<const PageId>(prefix.pages).subspan(static_cast<size_t>(first_kept(group, num_tokens)));
 }
 
 bool KvCache::grow() noexcept {
@@ -332,7 +341,7 @@ void KvCache::unpin(const PinnedPrefix& prefix) noexcept {
     states_.leave(prefix.state_slot);
   }
   for (size_t g = 0; g < windows_.size(); ++g) {
-    const auto window = pinned_window(g, pages);
+    const auto window = pinned_window(g, prefix);
     for (size_t i = window.size(); i-- > 0;) {
       remove_one(pins_.slots[g], window[i]);
       windows_[g].leave(window[i]);

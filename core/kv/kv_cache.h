@@ -50,6 +50,7 @@ struct SequenceOptions {
 // Pages that a pin keeps, and the state slot of the snapshot that they end with; -1: none.
 struct PinnedPrefix {
   std::vector<PageId> pages;
+  int32_t num_whole = 0;  // of the pages; the last one may have only the last tokens before the snapshot
   int32_t state_slot = -1;
 };
 
@@ -61,8 +62,8 @@ struct KvCacheOptions {
   // Slots for recurrent states, at least as many as sequences that exist at the same time; 0: there are no
   // states.
   int32_t num_state_slots = 0;
-  // Offloads evicted whole pages and dropped snapshots; null: they are lost. Only for caches without windows.
-  // Outlives the cache.
+  // Offloads evicted whole pages and dropped snapshots; null: they are lost. With windows only if there are
+  // states: their snapshots carry the windows. Outlives the cache.
   PageOffloadTier* offload_tier = nullptr;
   PageListener* listener = nullptr;  // may be null; outlives the cache
   // Provides the memory of pages after pool.least_pages; null: the cache cannot grow. Outlives the cache.
@@ -235,7 +236,14 @@ class KvCache {
   void freeze(const Sequence& sequence, int32_t position) noexcept;
   void name_state(int32_t slot, const PageName& before) noexcept;
   bool needs_page(int32_t slot, PageId page) const noexcept;
+  bool needs_slot(int32_t slot, size_t group, PageId page) const noexcept;
+  bool lacks_rest_without(const SnapshotPlace& place, PageId page) const noexcept;
+  void drop_state(int32_t slot) noexcept;
   void drop_states_of(PageId page) noexcept;
+  void drop_states_of_slot(size_t group, PageId page) noexcept;
+  void note_windows(int32_t slot, gsl::span<const PageId> pages) noexcept;
+  gsl::span<const PageId> window_before(int32_t slot, size_t group) const noexcept;
+  bool gather_windows(int32_t slot, PageId rest) noexcept;
   void offload_state(int32_t slot) noexcept;
   int32_t take_state_slot() noexcept;
   void leave_state(Sequence& sequence) noexcept;
@@ -250,10 +258,11 @@ class KvCache {
   void use_range(Sequence& sequence, size_t group, SlotRange range) noexcept;
   void cut(Sequence& sequence, int32_t num_tokens) noexcept;
   void release_page(PageId page) noexcept;
-  gsl::span<const PageId> pinned_window(size_t group, gsl::span<const PageId> pages) const;
+  gsl::span<const PageId> pinned_window(size_t group, const PinnedPrefix& prefix) const;
   std::string audit_slots(size_t group) const;
 
   PageId allocate_page();
+  PageId allocate_empty_page();
   void offload_page(PageId page) noexcept;
   PageId reload_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens);
   // Prefix that is loaded back: its pages so far, each with a reference.
@@ -264,10 +273,20 @@ class KvCache {
     int32_t num_loaded = 0;
   };
   bool reload_next(Reload& reload, gsl::span<const TokenId> tokens);
+  // Slots of windows that a snapshot fills when it returns.
+  struct ReloadedWindows {
+    std::vector<WindowSlot> slots;
+    std::vector<SlotUse> used;
+    std::vector<SlotUse> fresh;  // of `used`, those without content
+  };
   int32_t offloaded_state(const PrefixRoot& root, gsl::span<const TokenId> tokens) const;
+  bool use_windows(gsl::span<const PageId> pages, PageId rest, ReloadedWindows& windows);
+  bool use_window_slot(size_t group, PageId page, ReloadedWindows& windows);
+  void leave_windows(const ReloadedWindows& windows, bool is_filled) noexcept;
   void reload_state(ContentId root, const Reload& reload, gsl::span<const TokenId> tokens);
   void name_page(PageId page, const PageName& name) noexcept;
   void leave(PageId page) noexcept;
+  void use_slot(size_t group, PageId page);
   void take_slot(size_t group, PageId page);
   void take_slots(Sequence& sequence, int32_t end);
   bool preallocate_slots(Sequence& sequence, int32_t end, bool is_open);
@@ -294,6 +313,9 @@ class KvCache {
   std::vector<SlotPool> windows_;
   StatePool states_;
   std::vector<PageName> state_names_;  // names of snapshots, by slot
+  // Whole pages that the largest window covers before a snapshot, by slot. Their memory is reused.
+  std::vector<std::vector<PageId>> state_windows_;
+  std::vector<WindowSlot> window_slots_;  // of a snapshot that leaves
   SequenceTable sequences_;
   std::unordered_map<std::string, PrefixRoot> roots_;
   Pins pins_;

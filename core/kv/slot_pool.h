@@ -32,6 +32,9 @@ class SlotPool {
   // Returns how often the slot got or lost a page.
   uint64_t generation(int32_t slot) const { return slots_[static_cast<size_t>(slot)].generation; }
 
+  // Returns the page whose slot `use` would give to another page next; value -1 if that slot is empty or
+  // there is none.
+  PageId next_lost() const { return PageId{first_unused_ < 0 ? -1 : page_of(first_unused_)}; }
   // Adds a user to the slot of a page. A page without a slot gets an empty one, otherwise the least recently
   // used unused one. Throws ErrorCode::capacity if all are used.
   void use(PageId page);

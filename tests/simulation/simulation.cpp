@@ -103,7 +103,8 @@ void Simulation::choose_setup() {
   drafts_ = chance(2);
   options.drafting = {drafts_ ? DrafterKind::ngram : DrafterKind::none, 1 + int_below(kMaxDrafts)};
   // Chooses from none to memory for twice the pages of the cache.
-  if (limits_.windows.empty() && chance(2)) options.prefixes.host_bytes = below(60'000);
+  const bool stores = limits_.windows.empty() || limits_.num_state_slots > 0;
+  if (stores && chance(2)) options.prefixes.host_bytes = below(60'000);
   if (chance(3)) end_tokens_ = {2};
   for (int32_t i = 0; i < 5; ++i) {
     TokenIds prefix;

@@ -1,6 +1,7 @@
 #include "tests/core/models/model_cache_rig.h"
 
 #include <cstring>
+#include <set>
 #include <stdexcept>
 
 #include "core/engine/loop/batch_builder.h"
@@ -20,6 +21,10 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   out.kv.num_pages =
       options.num_pages > 0 ? options.num_pages : (options.max_sequences + 2) * out.max_pages_per_sequence;
   out.kv.key_format = out.kv.value_format = kernels::KvFormat::f16;
+  std::set<int32_t> windows;
+  for (const LayerCacheSize& size : shape.caches)
+    if (size.window > 0 && options.num_window_slots > 0) windows.insert(size.window);
+  for (const int32_t window : windows) out.kv.windows.push_back({window, options.num_window_slots});
   out.kv.num_state_slots = num_state_slots(shape, out, 0);
   return out;
 }
@@ -35,6 +40,7 @@ ModelCacheRig::ModelCacheRig(const std::shared_ptr<const Model>& model, const Ri
   kv.pool = {limits.num_pages, limits.page_tokens, 64, 0};
   kv.max_pages_per_sequence = limits.max_pages_per_sequence;
   kv.max_sequences = limits.max_sequences;
+  kv.windows = limits.windows;
   kv.num_state_slots = limits.num_state_slots;
   kv.offload_tier = store_.get();
   kv_ = std::make_unique<KvCache>(kv);

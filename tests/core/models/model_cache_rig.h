@@ -27,6 +27,7 @@ struct RigOptions {
   int32_t num_pages = 0;
   int32_t max_sequences = 4;
   int32_t max_seq_len = 320;
+  int32_t num_window_slots = 0;  // of each group of layers with a window; 0: they have pages like the others
   PrefixStoreOptions prefixes;
   const FileSystem* files = &posix_file_system();
 };
@@ -55,6 +56,7 @@ class ModelCacheRig {
   void close();
 
   KvCache& kv() { return *kv_; }
+  bool has_windows() const { return !executor_->limits().windows.empty(); }
   int64_t num_different_rows() const { return num_different_rows_; }
   int64_t num_rows() const { return num_rows_; }
 
