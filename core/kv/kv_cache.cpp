@@ -17,15 +17,19 @@ std::string domain_key(const PrefixDomain& domain) {
   return fmt::format("{}/{}", domain.adapter_generation, domain.name_space);
 }
 
+StateSlotRange slot_range(const KvCacheOptions& options) {
+  const PagePoolOptions& pool = options.pool;
+  return {options.num_state_slots, options.least_state_slots, pool.num_pages,
+          pool.least_pages > 0 ? pool.least_pages : pool.num_pages};
+}
+
 }  // namespace
 
 KvCache::KvCache(const KvCacheOptions& options)
     : pool_(options.pool),
       seams_{options.offload_tier, options.listener, options.room},
       names_(static_cast<size_t>(options.pool.num_pages)),
-      states_(options.num_state_slots, options.pool.page_tokens),
-      state_names_(static_cast<size_t>(options.num_state_slots)),
-      state_windows_(static_cast<size_t>(options.num_state_slots)),
+      states_(slot_range(options), options.pool.page_tokens),
       sequences_(static_cast<size_t>(options.max_pages_per_sequence)) {
   Expects(options.windows.size() <= kMaxWindowGroups);
   Expects(seams_.offload_tier == nullptr || options.windows.empty() || options.num_state_slots > 0);
@@ -37,9 +41,13 @@ KvCache::KvCache(const KvCacheOptions& options)
     most = std::max(most, of_window);
     all += of_window + 1;
   }
-  for (std::vector<PageId>& pages : state_windows_) pages.reserve(most);
-  window_slots_.reserve(all);
+  snapshots_.names.resize(static_cast<size_t>(options.num_state_slots));
+  snapshots_.windows.resize(static_cast<size_t>(options.num_state_slots));
+  for (std::vector<PageId>& pages : snapshots_.windows) pages.reserve(most);
+  snapshots_.leaving.reserve(all);
   pins_.max_states = std::max(0, options.num_state_slots - options.max_sequences);
+  if (options.least_state_slots > 0)
+    pins_.max_states = std::min(pins_.max_states, std::max(0, options.least_state_slots - 2));
   found_.reserve(sequences_.max_pages());
   step_.reserve(static_cast<size_t>(options.max_sequences), windows_.size());
 }
@@ -73,7 +81,7 @@ void KvCache::drop_unused_domains() {
   }
   for (const PageName& name : names_) used.insert(name.name_space.get());
   for (int32_t slot = 0; slot < states_.num_slots(); ++slot)
-    if (states_.is_snapshot(slot)) used.insert(state_names_[static_cast<size_t>(slot)].name_space.get());
+    if (states_.is_snapshot(slot)) used.insert(snapshots_.names[static_cast<size_t>(slot)].name_space.get());
   std::erase_if(roots_, [&](const auto& entry) { return used.count(entry.second.name_space.get()) == 0; });
 }
 
@@ -296,10 +304,15 @@ gsl::span<const PageId> KvCache::pinned_window(size_t group, const PinnedPrefix&
   return gsl::span<const PageId>(prefix.pages).subspan(static_cast<size_t>(first_kept(group, num_tokens)));
 }
 
+int32_t KvCache::max_lanes() const {
+  return states_.is_empty() ? std::numeric_limits<int32_t>::max() : states_.num_slots() - pins_.max_states;
+}
+
 bool KvCache::grow() noexcept {
   if (seams_.room == nullptr) return false;
   const int32_t before = pool_.num_pages();
   pool_.grow(seams_.room->grow(before));
+  states_.grow(states_.slots_at(pool_.num_pages()));
   return pool_.num_pages() > before;
 }
 
@@ -308,7 +321,13 @@ bool KvCache::shrink() noexcept {
   const int32_t before = pool_.num_pages();
   const int32_t kept = seams_.room->num_pages_without_last_chunk(before);
   if (kept == before || pool_.is_used_after(kept)) return false;
+  const int32_t kept_slots = std::min(states_.num_slots(), states_.slots_at(kept));
+  if (kept_slots < states_.num_slots() &&
+      (states_.end_of_used() > kept_slots || num_sequences() > kept_slots - pins_.max_states))
+    return false;
   try {
+    for (int32_t slot = kept_slots; slot < states_.num_slots(); ++slot)
+      if (states_.is_snapshot(slot)) drop_state(slot);
     for (const PageId page : pool_.cached_after(kept)) {
       leave(page);
       for (SlotPool& window : windows_) window.forget(page);
@@ -318,6 +337,7 @@ bool KvCache::shrink() noexcept {
     return false;  // a later call tries again
   }
   pool_.shrink(kept);
+  states_.shrink(kept_slots);
   seams_.room->shrink(before);
   return true;
 }

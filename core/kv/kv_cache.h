@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -35,6 +36,7 @@
 #include "core/kv/slot_pool.h"
 #include "core/kv/state_pool.h"
 #include "core/step/batch.h"
+#include "core/step/state_slots.h"
 #include "core/step/step_plan.h"
 
 namespace quire {
@@ -62,6 +64,9 @@ struct KvCacheOptions {
   // Slots for recurrent states, at least as many as sequences that exist at the same time; 0: there are no
   // states.
   int32_t num_state_slots = 0;
+  // Slots that have memory at first, 2 or more, if the others get it with the pages after pool.least_pages
+  // (StateSlotRange); 0: all. Then there are as many sequences as max_lanes() allows.
+  int32_t least_state_slots = 0;
   // Offloads evicted whole pages and dropped snapshots; null: they are lost. With windows only if there are
   // states: their snapshots carry the windows. Outlives the cache.
   PageOffloadTier* offload_tier = nullptr;
@@ -133,11 +138,23 @@ class KvCache {
   // Visits every whole page that can be found, each one after the page that it continues.
   void visit_pages(const PageVisitor& visit) const;
 
-  // Adds one chunk of pages; returns false if there is no memory for it.
+  // Adds one chunk of pages and their state slots; returns false if there is no memory for it.
   bool grow() noexcept;
-  // Removes the last chunk. Offloads its pages, and the cached pages that continue them. Returns false if a
-  // sequence or a pin uses one of its pages.
+  // Removes the last chunk. Offloads its pages, the cached pages that continue them, and its snapshots.
+  // Returns false if a sequence or a pin uses one of its pages or slots, or if fewer slots than sequences
+  // would remain.
   bool shrink() noexcept;
+  // Returns how many sequences may exist at the same time, so that each has a state slot.
+  int32_t max_lanes() const;
+  // Returns how many state slots would have memory with num_pages pages.
+  int32_t state_slots_at(int32_t num_pages) const { return states_.slots_at(num_pages); }
+  // Returns how many pages were used or found, and how many state slots were used at the same time, since the
+  // last call.
+  struct RecentUse {
+    int32_t num_pages = 0;
+    int32_t num_slots = 0;
+  };
+  RecentUse take_recent_use() noexcept { return {pool_.take_num_used(), states_.take_most_used()}; }
 
   PagePool& pool() { return pool_; }
   const PagePool& pool() const { return pool_; }
@@ -195,6 +212,12 @@ class KvCache {
     PageOffloadTier* offload_tier;
     PageListener* listener;
     PageMemorySource* room;
+  };
+  // Names and windows of snapshots. Its memory is reused.
+  struct Snapshots {
+    std::vector<PageName> names;               // by slot
+    std::vector<std::vector<PageId>> windows;  // by slot: the whole pages before it in the largest window
+    std::vector<WindowSlot> leaving;           // slots of windows of a snapshot that leaves
   };
   // Pinned pages; a page is listed once for each of its pins.
   struct Pins {
@@ -312,10 +335,7 @@ class KvCache {
   std::vector<PageName> names_;  // names of whole pages, by page
   std::vector<SlotPool> windows_;
   StatePool states_;
-  std::vector<PageName> state_names_;  // names of snapshots, by slot
-  // Whole pages that the largest window covers before a snapshot, by slot. Their memory is reused.
-  std::vector<std::vector<PageId>> state_windows_;
-  std::vector<WindowSlot> window_slots_;  // of a snapshot that leaves
+  Snapshots snapshots_;
   SequenceTable sequences_;
   std::unordered_map<std::string, PrefixRoot> roots_;
   Pins pins_;

@@ -10,8 +10,8 @@ namespace quire {
 void KvCache::name_state(int32_t slot, const PageName& before) noexcept {
   const SnapshotPlace place = states_.place(slot);
   const PrefixKey parent = place.position < pool_.page_tokens() ? PrefixKey{} : before.key;
-  state_names_[static_cast<size_t>(slot)] = {key_of_snapshot(before.key, place.tokens), parent,
-                                             before.name_space};
+  snapshots_.names[static_cast<size_t>(slot)] = {key_of_snapshot(before.key, place.tokens), parent,
+                                                 before.name_space};
 }
 
 // Remembers the pages of the windows before a snapshot. `pages` are all whole pages before it.
@@ -20,14 +20,16 @@ void KvCache::note_windows(int32_t slot, gsl::span<const PageId> pages) noexcept
   auto first = static_cast<int32_t>(pages.size());
   for (size_t g = 0; g < windows_.size(); ++g) first = std::min(first, first_kept(g, num_tokens));
   const auto covered = pages.subspan(static_cast<size_t>(first));
-  state_windows_[static_cast<size_t>(slot)].assign(covered.begin(), covered.end());  // within its capacity
+  snapshots_.windows[static_cast<size_t>(slot)].assign(covered.begin(),
+                                                       covered.end());  // within its capacity
 }
 
 // Returns the whole pages that a window covers before a snapshot.
 gsl::span<const PageId> KvCache::window_before(int32_t slot, size_t group) const noexcept {
   const int32_t position = states_.place(slot).position;
   const int32_t count = position / pool_.page_tokens() - first_kept(group, position);
-  return gsl::span<const PageId>(state_windows_[static_cast<size_t>(slot)]).last(static_cast<size_t>(count));
+  return gsl::span<const PageId>(snapshots_.windows[static_cast<size_t>(slot)])
+      .last(static_cast<size_t>(count));
 }
 
 // Returns whether the last tokens before a snapshot are in this page, and with all slots in no other.
@@ -71,13 +73,13 @@ void KvCache::drop_states_of_slot(size_t group, PageId page) noexcept {
     if (states_.is_snapshot(slot) && needs_slot(slot, group, page)) drop_state(slot);
 }
 
-// Fills window_slots_ with the slots of the windows before a snapshot. `rest` is the page of its last tokens,
-// or -1. Returns false if one is missing.
+// Fills snapshots_.leaving with the slots of the windows before a snapshot. `rest` is the page of its last
+// tokens, or -1. Returns false if one is missing.
 bool KvCache::gather_windows(int32_t slot, PageId rest) noexcept {
-  window_slots_.clear();
+  snapshots_.leaving.clear();
   for (size_t g = 0; g < windows_.size(); ++g) {
     const auto add = [&](PageId page) {
-      window_slots_.push_back({static_cast<int32_t>(g) + 1, PageId{windows_[g].slot(page)}});
+      snapshots_.leaving.push_back({static_cast<int32_t>(g) + 1, PageId{windows_[g].slot(page)}});
       return windows_[g].has(page);
     };
     const gsl::span<const PageId> pages = window_before(slot, g);
@@ -87,7 +89,7 @@ bool KvCache::gather_windows(int32_t slot, PageId rest) noexcept {
 }
 
 void KvCache::offload_state(int32_t slot) noexcept {
-  const PageName& name = state_names_[static_cast<size_t>(slot)];
+  const PageName& name = snapshots_.names[static_cast<size_t>(slot)];
   if (seams_.offload_tier == nullptr || !name.key) return;
   const SnapshotPlace place = states_.place(slot);
   PageId rest{-1};
@@ -99,11 +101,14 @@ void KvCache::offload_state(int32_t slot) noexcept {
   }
   if (!gather_windows(slot, rest)) return;
   seams_.offload_tier->put_state({name, place.tokens, rest, slot,
-                                  kernels::state_bank(states_.lines(slot), place.position), window_slots_});
+                                  kernels::state_bank(states_.lines(slot), place.position),
+                                  snapshots_.leaving});
 }
 
-// Returns a slot without content; -1 if all are used. Offloads the snapshot that it takes the slot of.
+// Returns a slot without content; -1 if all are used. Tries to grow the cache before it takes the slot of a
+// snapshot, which is then offloaded.
 int32_t KvCache::take_state_slot() noexcept {
+  if (states_.next_dropped() >= 0 && states_.num_slots() < states_.max_slots()) grow();
   if (const int32_t leaving = states_.next_dropped(); leaving >= 0) offload_state(leaving);
   return states_.take();
 }

@@ -77,6 +77,8 @@ void Simulation::choose_setup() {
   }
   choose_windows();
   if (chance(2)) limits_.num_state_slots = 1 + int_below(static_cast<uint32_t>(limits_.max_sequences) + 4);
+  if (limits_.least_pages > 0 && limits_.num_state_slots > 2 && chance(2))
+    limits_.least_state_slots = 2 + int_below(static_cast<uint32_t>(limits_.num_state_slots) - 2);
   limits_.max_tokens = limits_.max_sequences + int_below(40);
   limits_.max_logit_rows = limits_.max_sequences + int_below(10);
   limits_.vocab_size = kWorldVocab;

@@ -154,6 +154,13 @@ void FakeExecutor::check_memory(const Batch& batch) const {
   const auto end = batch.page_table.begin() + static_cast<ptrdiff_t>(page_entry(batch, 0, 0, 1));
   require(std::all_of(batch.page_table.begin(), end, [this](int32_t page) { return page < num_pages_; }),
           "a page without memory");
+  const int32_t num_slots = limits_.state_slots().slots_at(num_pages_);
+  const auto has_memory = [=](int32_t slot) { return slot < num_slots; };
+  require(std::all_of(batch.state_slots.begin(), batch.state_slots.end(), has_memory) &&
+              std::all_of(
+                  batch.state_copies.begin(), batch.state_copies.end(),
+                  [&](const StateCopy& copy) { return has_memory(copy.source) && has_memory(copy.target); }),
+          "a state slot without memory");
 }
 
 void FakeExecutor::set_num_pages(int32_t num_pages) {
@@ -165,6 +172,10 @@ void FakeExecutor::set_num_pages(int32_t num_pages) {
     poison(PageId{page});
     mark(PageId{page}) = -1;
   }
+  const int32_t slots[] = {limits_.state_slots().slots_at(num_pages),
+                           limits_.state_slots().slots_at(num_pages_)};
+  for (int32_t slot = std::min(slots[0], slots[1]); slot < std::max(slots[0], slots[1]); ++slot)
+    states_.poison(slot);
   num_pages_ = num_pages;
 }
 

@@ -17,6 +17,7 @@ KvCacheOptions kv_options(const ExecutorLimits& limits, const EngineOptions& opt
   kv.max_sequences = limits.max_sequences;
   kv.windows = limits.windows;
   kv.num_state_slots = limits.num_state_slots;
+  kv.least_state_slots = limits.least_pages > 0 ? limits.least_state_slots : 0;
   kv.offload_tier = seams.offload_tier;
   kv.room = seams.room;
   kv.listener = seams.listener;

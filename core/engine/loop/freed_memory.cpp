@@ -13,7 +13,7 @@ FreedMemory::FreedMemory(Executor& executor, const KvCache& kv)
     : executor_(executor),
       kv_(kv),
       pages_(static_cast<size_t>(kv.pool().max_pages()), kNever),
-      states_(static_cast<size_t>(kv.states().num_slots()), kNever) {
+      states_(static_cast<size_t>(kv.states().max_slots()), kNever) {
   uint64_t largest = std::max(executor.page_bytes(0), executor.state_bytes());
   for (size_t g = 0; g < kv.windows().size(); ++g) {
     slots_[g].assign(static_cast<size_t>(kv.windows()[g].num_slots()), kNever);
