@@ -192,8 +192,8 @@ type CacheOptions struct {
 	// The bytes of host memory for prefix pages that are evicted from the cache. A later prompt in the same namespace
 	// that begins with the tokens of such pages copies them back instead of computing them, bit for bit. The least
 	// recently used pages leave first. The bytes count towards the memory budget of "cpu". Pages computed with an
-	// adapter are not kept. For models with sliding-window layers, Model.NewCache fails with CodeUnsupported if this
-	// is above 0. 0, the default, discards evicted pages.
+	// adapter are not kept. For models with sliding-window layers and no recurrent layers, Model.NewCache fails with
+	// CodeUnsupported if this is above 0. 0, the default, discards evicted pages.
 	PrefixBytes int64
 
 	// A directory for pages that no longer fit into host memory. At close, all whole pages are written there too, as

@@ -17,20 +17,37 @@ std::string domain_key(const PrefixDomain& domain) {
   return fmt::format("{}/{}", domain.adapter_generation, domain.name_space);
 }
 
+StateSlotRange slot_range(const KvCacheOptions& options) {
+  const PagePoolOptions& pool = options.pool;
+  return {options.num_state_slots, options.least_state_slots, pool.num_pages,
+          pool.least_pages > 0 ? pool.least_pages : pool.num_pages};
+}
+
 }  // namespace
 
 KvCache::KvCache(const KvCacheOptions& options)
     : pool_(options.pool),
       seams_{options.offload_tier, options.listener, options.room},
       names_(static_cast<size_t>(options.pool.num_pages)),
-      states_(options.num_state_slots, options.pool.page_tokens),
-      state_names_(static_cast<size_t>(options.num_state_slots)),
+      states_(slot_range(options), options.pool.page_tokens),
       sequences_(static_cast<size_t>(options.max_pages_per_sequence)) {
   Expects(options.windows.size() <= kMaxWindowGroups);
-  Expects(seams_.offload_tier == nullptr || options.windows.empty());
+  Expects(seams_.offload_tier == nullptr || options.windows.empty() || options.num_state_slots > 0);
   windows_.reserve(options.windows.size());
   for (const WindowGroup& group : options.windows) windows_.emplace_back(group, options.pool.num_pages);
+  size_t most = 0, all = 0;  // pages of a window, and slots of all windows
+  for (const WindowGroup& group : options.windows) {
+    const auto of_window = static_cast<size_t>(slots_of_window(group.window, options.pool.page_tokens));
+    most = std::max(most, of_window);
+    all += of_window + 1;
+  }
+  snapshots_.names.resize(static_cast<size_t>(options.num_state_slots));
+  snapshots_.windows.resize(static_cast<size_t>(options.num_state_slots));
+  for (std::vector<PageId>& pages : snapshots_.windows) pages.reserve(most);
+  snapshots_.leaving.reserve(all);
   pins_.max_states = std::max(0, options.num_state_slots - options.max_sequences);
+  if (options.least_state_slots > 0)
+    pins_.max_states = std::min(pins_.max_states, std::max(0, options.least_state_slots - 2));
   found_.reserve(sequences_.max_pages());
   step_.reserve(static_cast<size_t>(options.max_sequences), windows_.size());
 }
@@ -64,7 +81,7 @@ void KvCache::drop_unused_domains() {
   }
   for (const PageName& name : names_) used.insert(name.name_space.get());
   for (int32_t slot = 0; slot < states_.num_slots(); ++slot)
-    if (states_.is_snapshot(slot)) used.insert(state_names_[static_cast<size_t>(slot)].name_space.get());
+    if (states_.is_snapshot(slot)) used.insert(snapshots_.names[static_cast<size_t>(slot)].name_space.get());
   std::erase_if(roots_, [&](const auto& entry) { return used.count(entry.second.name_space.get()) == 0; });
 }
 
@@ -265,11 +282,11 @@ PinnedPrefix KvCache::pin(const PrefixDomain& domain, gsl::span<const TokenId> t
   pins_.states.reserve(pins_.states.size() + 1);
   pins_.pages.reserve(pins_.pages.size() + pages.size());
   for (size_t g = 0; g < windows_.size(); ++g)
-    pins_.slots[g].reserve(pins_.slots[g].size() + pinned_window(g, pages).size());
+    pins_.slots[g].reserve(pins_.slots[g].size() + pinned_window(g, prefix).size());
   pins_.pages.insert(pins_.pages.end(), pages.begin(), pages.end());
   for (const PageId page : pages) pool_.reference(page);
   for (size_t g = 0; g < windows_.size(); ++g) {
-    for (const PageId page : pinned_window(g, pages)) {
+    for (const PageId page : pinned_window(g, prefix)) {
       windows_[g].use(page);
       pins_.slots[g].push_back(page);
     }
@@ -282,15 +299,20 @@ PinnedPrefix KvCache::pin(const PrefixDomain& domain, gsl::span<const TokenId> t
 }
 
 // Returns the pages of a prefix that the sliding window of a group covers at the end of the prefix.
-gsl::span<const PageId> KvCache::pinned_window(size_t group, gsl::span<const PageId> pages) const {
-  const auto num_tokens = static_cast<int32_t>(pages.size()) * pool_.page_tokens();
-  return pages.subspan(static_cast<size_t>(first_kept(group, num_tokens)));
+gsl::span<const PageId> KvCache::pinned_window(size_t group, const PinnedPrefix& prefix) const {
+  const int32_t num_tokens = prefix.num_whole * pool_.page_tokens();
+  return gsl::span<const PageId>(prefix.pages).subspan(static_cast<size_t>(first_kept(group, num_tokens)));
+}
+
+int32_t KvCache::max_lanes() const {
+  return states_.is_empty() ? std::numeric_limits<int32_t>::max() : states_.num_slots() - pins_.max_states;
 }
 
 bool KvCache::grow() noexcept {
   if (seams_.room == nullptr) return false;
   const int32_t before = pool_.num_pages();
   pool_.grow(seams_.room->grow(before));
+  states_.grow(states_.slots_at(pool_.num_pages()));
   return pool_.num_pages() > before;
 }
 
@@ -299,7 +321,13 @@ bool KvCache::shrink() noexcept {
   const int32_t before = pool_.num_pages();
   const int32_t kept = seams_.room->num_pages_without_last_chunk(before);
   if (kept == before || pool_.is_used_after(kept)) return false;
+  const int32_t kept_slots = std::min(states_.num_slots(), states_.slots_at(kept));
+  if (kept_slots < states_.num_slots() &&
+      (states_.end_of_used() > kept_slots || num_sequences() > kept_slots - pins_.max_states))
+    return false;
   try {
+    for (int32_t slot = kept_slots; slot < states_.num_slots(); ++slot)
+      if (states_.is_snapshot(slot)) drop_state(slot);
     for (const PageId page : pool_.cached_after(kept)) {
       leave(page);
       for (SlotPool& window : windows_) window.forget(page);
@@ -309,6 +337,7 @@ bool KvCache::shrink() noexcept {
     return false;  // a later call tries again
   }
   pool_.shrink(kept);
+  states_.shrink(kept_slots);
   seams_.room->shrink(before);
   return true;
 }
@@ -332,7 +361,7 @@ void KvCache::unpin(const PinnedPrefix& prefix) noexcept {
     states_.leave(prefix.state_slot);
   }
   for (size_t g = 0; g < windows_.size(); ++g) {
-    const auto window = pinned_window(g, pages);
+    const auto window = pinned_window(g, prefix);
     for (size_t i = window.size(); i-- > 0;) {
       remove_one(pins_.slots[g], window[i]);
       windows_[g].leave(window[i]);

@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -35,6 +36,7 @@
 #include "core/kv/slot_pool.h"
 #include "core/kv/state_pool.h"
 #include "core/step/batch.h"
+#include "core/step/state_slots.h"
 #include "core/step/step_plan.h"
 
 namespace quire {
@@ -50,6 +52,7 @@ struct SequenceOptions {
 // Pages that a pin keeps, and the state slot of the snapshot that they end with; -1: none.
 struct PinnedPrefix {
   std::vector<PageId> pages;
+  int32_t num_whole = 0;  // of the pages; the last one may have only the last tokens before the snapshot
   int32_t state_slot = -1;
 };
 
@@ -61,8 +64,11 @@ struct KvCacheOptions {
   // Slots for recurrent states, at least as many as sequences that exist at the same time; 0: there are no
   // states.
   int32_t num_state_slots = 0;
-  // Offloads evicted whole pages and dropped snapshots; null: they are lost. Only for caches without windows.
-  // Outlives the cache.
+  // Slots that have memory at first, 2 or more, if the others get it with the pages after pool.least_pages
+  // (StateSlotRange); 0: all. Then there are as many sequences as max_lanes() allows.
+  int32_t least_state_slots = 0;
+  // Offloads evicted whole pages and dropped snapshots; null: they are lost. With windows only if there are
+  // states: their snapshots carry the windows. Outlives the cache.
   PageOffloadTier* offload_tier = nullptr;
   PageListener* listener = nullptr;  // may be null; outlives the cache
   // Provides the memory of pages after pool.least_pages; null: the cache cannot grow. Outlives the cache.
@@ -132,11 +138,23 @@ class KvCache {
   // Visits every whole page that can be found, each one after the page that it continues.
   void visit_pages(const PageVisitor& visit) const;
 
-  // Adds one chunk of pages; returns false if there is no memory for it.
+  // Adds one chunk of pages and their state slots; returns false if there is no memory for it.
   bool grow() noexcept;
-  // Removes the last chunk. Offloads its pages, and the cached pages that continue them. Returns false if a
-  // sequence or a pin uses one of its pages.
+  // Removes the last chunk. Offloads its pages, the cached pages that continue them, and its snapshots.
+  // Returns false if a sequence or a pin uses one of its pages or slots, or if fewer slots than sequences
+  // would remain.
   bool shrink() noexcept;
+  // Returns how many sequences may exist at the same time, so that each has a state slot.
+  int32_t max_lanes() const;
+  // Returns how many state slots would have memory with num_pages pages.
+  int32_t state_slots_at(int32_t num_pages) const { return states_.slots_at(num_pages); }
+  // Returns how many pages were used or found, and how many state slots were used at the same time, since the
+  // last call.
+  struct RecentUse {
+    int32_t num_pages = 0;
+    int32_t num_slots = 0;
+  };
+  RecentUse take_recent_use() noexcept { return {pool_.take_num_used(), states_.take_most_used()}; }
 
   PagePool& pool() { return pool_; }
   const PagePool& pool() const { return pool_; }
@@ -195,6 +213,12 @@ class KvCache {
     PageListener* listener;
     PageMemorySource* room;
   };
+  // Names and windows of snapshots. Its memory is reused.
+  struct Snapshots {
+    std::vector<PageName> names;               // by slot
+    std::vector<std::vector<PageId>> windows;  // by slot: the whole pages before it in the largest window
+    std::vector<WindowSlot> leaving;           // slots of windows of a snapshot that leaves
+  };
   // Pinned pages; a page is listed once for each of its pins.
   struct Pins {
     std::vector<PageId> pages;
@@ -235,7 +259,14 @@ class KvCache {
   void freeze(const Sequence& sequence, int32_t position) noexcept;
   void name_state(int32_t slot, const PageName& before) noexcept;
   bool needs_page(int32_t slot, PageId page) const noexcept;
+  bool needs_slot(int32_t slot, size_t group, PageId page) const noexcept;
+  bool lacks_rest_without(const SnapshotPlace& place, PageId page) const noexcept;
+  void drop_state(int32_t slot) noexcept;
   void drop_states_of(PageId page) noexcept;
+  void drop_states_of_slot(size_t group, PageId page) noexcept;
+  void note_windows(int32_t slot, gsl::span<const PageId> pages) noexcept;
+  gsl::span<const PageId> window_before(int32_t slot, size_t group) const noexcept;
+  bool gather_windows(int32_t slot, PageId rest) noexcept;
   void offload_state(int32_t slot) noexcept;
   int32_t take_state_slot() noexcept;
   void leave_state(Sequence& sequence) noexcept;
@@ -250,10 +281,11 @@ class KvCache {
   void use_range(Sequence& sequence, size_t group, SlotRange range) noexcept;
   void cut(Sequence& sequence, int32_t num_tokens) noexcept;
   void release_page(PageId page) noexcept;
-  gsl::span<const PageId> pinned_window(size_t group, gsl::span<const PageId> pages) const;
+  gsl::span<const PageId> pinned_window(size_t group, const PinnedPrefix& prefix) const;
   std::string audit_slots(size_t group) const;
 
   PageId allocate_page();
+  PageId allocate_empty_page();
   void offload_page(PageId page) noexcept;
   PageId reload_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens);
   // Prefix that is loaded back: its pages so far, each with a reference.
@@ -264,10 +296,20 @@ class KvCache {
     int32_t num_loaded = 0;
   };
   bool reload_next(Reload& reload, gsl::span<const TokenId> tokens);
+  // Slots of windows that a snapshot fills when it returns.
+  struct ReloadedWindows {
+    std::vector<WindowSlot> slots;
+    std::vector<SlotUse> used;
+    std::vector<SlotUse> fresh;  // of `used`, those without content
+  };
   int32_t offloaded_state(const PrefixRoot& root, gsl::span<const TokenId> tokens) const;
+  bool use_windows(gsl::span<const PageId> pages, PageId rest, ReloadedWindows& windows);
+  bool use_window_slot(size_t group, PageId page, ReloadedWindows& windows);
+  void leave_windows(const ReloadedWindows& windows, bool is_filled) noexcept;
   void reload_state(ContentId root, const Reload& reload, gsl::span<const TokenId> tokens);
   void name_page(PageId page, const PageName& name) noexcept;
   void leave(PageId page) noexcept;
+  void use_slot(size_t group, PageId page);
   void take_slot(size_t group, PageId page);
   void take_slots(Sequence& sequence, int32_t end);
   bool preallocate_slots(Sequence& sequence, int32_t end, bool is_open);
@@ -293,7 +335,7 @@ class KvCache {
   std::vector<PageName> names_;  // names of whole pages, by page
   std::vector<SlotPool> windows_;
   StatePool states_;
-  std::vector<PageName> state_names_;  // names of snapshots, by slot
+  Snapshots snapshots_;
   SequenceTable sequences_;
   std::unordered_map<std::string, PrefixRoot> roots_;
   Pins pins_;

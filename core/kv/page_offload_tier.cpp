@@ -59,6 +59,14 @@ PageId KvCache::allocate_page() {
   return pool_.allocate();
 }
 
+// Allocates a page that is filled otherwise than by a step. An evicted page keeps its slots, which a step
+// would write to.
+PageId KvCache::allocate_empty_page() {
+  const PageId page = allocate_page();
+  for (SlotPool& window : windows_) window.forget(page);
+  return page;
+}
+
 // Names a page that can be found from now on, and reports it to the listener.
 void KvCache::name_page(PageId page, const PageName& name) noexcept {
   names_[static_cast<size_t>(page.value)] = name;
@@ -144,7 +152,7 @@ bool KvCache::reload_next(Reload& reload, gsl::span<const TokenId> tokens) {
 // Returns the loaded page with one reference; value -1 if it cannot be loaded.
 PageId KvCache::reload_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens) {
   if (pool_.num_available() == 0 || !seams_.offload_tier->has(*name.key)) return PageId{-1};
-  const PageId page = allocate_page();
+  const PageId page = allocate_empty_page();
   if (!seams_.offload_tier->get(name, tokens, page)) {
     pool_.release(page);
     return PageId{-1};

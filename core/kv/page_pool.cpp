@@ -41,6 +41,7 @@ PageId PagePool::allocate() {
   if (page.value < 0) {
     throw Error(ErrorCode::capacity, "all {} pages of the cache are in use", num_pages());
   }
+  ++at(page).generation;
   reference(page);
   return page;
 }
@@ -54,7 +55,10 @@ void PagePool::evict(PageId page) noexcept {
 
 void PagePool::grow(int32_t num_pages) noexcept {
   Expects(num_pages <= max_pages());
-  for (; num_pages_ < num_pages; ++num_pages_) free_.insert(PageId{num_pages_});
+  for (; num_pages_ < num_pages; ++num_pages_) {
+    ++at(PageId{num_pages_}).generation;  // undefined content
+    free_.insert(PageId{num_pages_});
+  }
 }
 
 void PagePool::shrink(int32_t num_pages) noexcept {

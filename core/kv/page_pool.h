@@ -69,6 +69,8 @@ class PagePool {
   // continues it.
   bool writable(PageId page) const;
   int32_t ref_count(PageId page) const { return at(page).ref_count; }
+  // Returns how often the page was allocated or got memory.
+  uint64_t generation(PageId page) const { return at(page).generation; }
   ContentId content(PageId page) const { return at(page).content; }
   ContentId parent(PageId page) const { return at(page).parent; }
   gsl::span<const TokenId> tokens(PageId page) const;  // tokens recorded in it
@@ -110,6 +112,7 @@ class PagePool {
   struct Page {
     int32_t ref_count = 0;
     int32_t num_tokens = 0;
+    uint64_t generation = 0;
     ContentId parent;   // none until shown
     ContentId content;  // none until published
     int32_t previous = -1;

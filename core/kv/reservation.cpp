@@ -50,7 +50,7 @@ bool KvCache::preallocate_slots(Sequence& sequence, int32_t end, bool is_open) {
       if (is_open) {
         take_slot(g, page);
       } else {
-        windows_[g].use(page);
+        use_slot(g, page);
       }
     }
   }

@@ -56,11 +56,18 @@ void KvCache::touch(PageId page) noexcept {
   for (SlotPool& window : windows_) window.touch(page);
 }
 
+// Uses the slot of a page. If it gets that of another page, the snapshots that need it there leave first.
+void KvCache::use_slot(size_t group, PageId page) {
+  if (!windows_[group].has(page) && windows_[group].next_lost().value >= 0)
+    drop_states_of_slot(group, windows_[group].next_lost());
+  windows_[group].use(page);
+}
+
 // Uses a slot for the open reservation, which releases it on a rollback.
 void KvCache::take_slot(size_t group, PageId page) {
   step_.allocated_slots.push_back({group, page});
   try {
-    windows_[group].use(page);
+    use_slot(group, page);
   } catch (...) {
     step_.allocated_slots.pop_back();
     throw;

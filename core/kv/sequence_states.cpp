@@ -64,6 +64,7 @@ PinnedPrefix KvCache::find_pinned(ContentId root, gsl::span<const TokenId> token
   if (states_.is_empty()) {
     const auto found = find_pages(root, 0, tokens);
     prefix.pages.assign(found.begin(), found.end());
+    prefix.num_whole = static_cast<int32_t>(found.size());
     return prefix;
   }
   if (tokens.size() < 2) return prefix;
@@ -71,6 +72,7 @@ PinnedPrefix KvCache::find_pinned(ContentId root, gsl::span<const TokenId> token
   if (found.slot < 0) return prefix;
   prefix.state_slot = found.slot;
   prefix.pages.assign(found.pages.begin(), found.pages.end());
+  prefix.num_whole = static_cast<int32_t>(found.pages.size());
   const SnapshotPlace place = states_.place(found.slot);
   if (place.tokens.empty()) return prefix;
   prefix.pages.push_back(
@@ -274,7 +276,9 @@ void KvCache::freeze(const Sequence& sequence, int32_t position) noexcept {
   const PageName& before = num_pages == 0
                                ? PageName{sequence.root.key, std::nullopt, sequence.root.name_space}
                                : names_[static_cast<size_t>(sequence.pages[num_pages - 1].value)];
-  if (states_.is_snapshot(sequence.state_slot)) name_state(sequence.state_slot, before);
+  if (!states_.is_snapshot(sequence.state_slot)) return;
+  name_state(sequence.state_slot, before);
+  note_windows(sequence.state_slot, gsl::span<const PageId>(sequence.pages).first(num_pages));
 }
 
 // Leaves the slot of a sequence that ends. Its state becomes a snapshot, for the next turn of a conversation

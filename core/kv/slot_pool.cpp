@@ -71,6 +71,7 @@ void SlotPool::move_to(int32_t slot, PageId page) noexcept {
   int32_t& held = slots_[static_cast<size_t>(slot)].page;
   if (held >= 0) slot_of_page_[static_cast<size_t>(held)] = -1;
   held = page.value;
+  ++slots_[static_cast<size_t>(slot)].generation;
   if (held >= 0) slot_of_page_[static_cast<size_t>(held)] = slot;
 }
 

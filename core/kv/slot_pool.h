@@ -29,7 +29,12 @@ class SlotPool {
   // Returns [num_pages] the slot of each page, or -1.
   gsl::span<const int32_t> slots() const { return slot_of_page_; }
   int32_t page_of(int32_t slot) const { return slots_[static_cast<size_t>(slot)].page; }  // -1: none
+  // Returns how often the slot got or lost a page.
+  uint64_t generation(int32_t slot) const { return slots_[static_cast<size_t>(slot)].generation; }
 
+  // Returns the page whose slot `use` would give to another page next; value -1 if that slot is empty or
+  // there is none.
+  PageId next_lost() const { return PageId{first_unused_ < 0 ? -1 : page_of(first_unused_)}; }
   // Adds a user to the slot of a page. A page without a slot gets an empty one, otherwise the least recently
   // used unused one. Throws ErrorCode::capacity if all are used.
   void use(PageId page);
@@ -49,6 +54,7 @@ class SlotPool {
   struct Slot {
     int32_t page = -1;
     int32_t num_users = 0;
+    uint64_t generation = 0;
     int32_t previous = -1;  // in the list of unused slots
     int32_t next = -1;
   };

@@ -6,10 +6,28 @@
 
 namespace quire {
 
-StatePool::StatePool(int32_t num_slots, int32_t page_tokens)
-    : page_tokens_(page_tokens),
-      slots_(static_cast<size_t>(num_slots)),
-      tokens_(static_cast<size_t>(num_slots) * static_cast<size_t>(page_tokens)) {}
+StatePool::StatePool(const StateSlotRange& range, int32_t page_tokens)
+    : range_(range),
+      page_tokens_(page_tokens),
+      slots_(static_cast<size_t>(range.num_slots)),
+      tokens_(static_cast<size_t>(range.num_slots) * static_cast<size_t>(page_tokens)),
+      num_slots_(range.slots_at(range.least_pages)) {}
+
+void StatePool::grow(int32_t num_slots) noexcept {
+  Expects(num_slots <= max_slots());
+  for (; num_slots_ < num_slots; ++num_slots_) ++at(num_slots_).generation;  // undefined content
+}
+
+void StatePool::shrink(int32_t num_slots) noexcept {
+  for (int32_t slot = num_slots; slot < num_slots_; ++slot) Expects(!is_used(slot) && !is_snapshot(slot));
+  num_slots_ = std::min(num_slots_, num_slots);
+}
+
+int32_t StatePool::end_of_used() const noexcept {
+  int32_t end = num_slots_;
+  while (end > 0 && !is_used(end - 1)) --end;
+  return end;
+}
 
 int32_t StatePool::num_snapshots() const {
   return static_cast<int32_t>(
@@ -48,6 +66,7 @@ int32_t StatePool::take() noexcept {
 
 void StatePool::use(int32_t slot) noexcept {
   num_used_ += at(slot).num_users++ == 0 ? 1 : 0;
+  most_used_ = std::max(most_used_, num_used_);
 }
 
 void StatePool::leave(int32_t slot) noexcept {

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gsl/gsl>
 
 #include "core/base/ids.h"
 #include "core/kv/content.h"
+#include "core/step/state_slots.h"
 #include "kernels/interface/state_specs.h"
 
 namespace quire {
@@ -42,11 +44,22 @@ struct SnapshotPlace {
 // at it. Allocates all its memory at construction. For one thread at a time.
 class StatePool {
  public:
-  // `page_tokens` is the size of a page, which bounds the tokens of a SnapshotPlace.
-  StatePool(int32_t num_slots, int32_t page_tokens);
+  // `page_tokens` is the size of a page, which bounds the tokens of a SnapshotPlace. At first as many slots
+  // have memory as with range.least_pages; the others are in none of these states.
+  StatePool(const StateSlotRange& range, int32_t page_tokens);
 
   bool is_empty() const { return slots_.empty(); }
-  int32_t num_slots() const { return static_cast<int32_t>(slots_.size()); }
+  int32_t num_slots() const { return num_slots_; }  // that have memory
+  int32_t max_slots() const { return static_cast<int32_t>(slots_.size()); }
+  int32_t slots_at(int32_t num_pages) const { return range_.slots_at(num_pages); }
+  // Set the number of slots that have memory, to a larger or a smaller value. `shrink` requires that the
+  // slots after the first num_slots have no user and are no snapshots.
+  void grow(int32_t num_slots) noexcept;
+  void shrink(int32_t num_slots) noexcept;
+  // Returns the number of slots up to the last used one.
+  int32_t end_of_used() const noexcept;
+  // Returns how many slots were used at the same time, at most, since the last call.
+  int32_t take_most_used() noexcept { return std::exchange(most_used_, num_used_); }
   int32_t num_used() const { return num_used_; }
   int32_t num_snapshots() const;  // used or not
   uint64_t num_dropped() const { return num_dropped_; }
@@ -121,10 +134,13 @@ class StatePool {
   int32_t next_taken() const noexcept;
   void rate(Slot& snapshot) noexcept;
 
+  StateSlotRange range_;
   int32_t page_tokens_;
   std::vector<Slot> slots_;
   std::vector<TokenId> tokens_;  // [num_slots, page_tokens] of snapshots
+  int32_t num_slots_ = 0;
   int32_t num_used_ = 0;
+  int32_t most_used_ = 0;  // since the last take_most_used
   uint64_t last_id_ = 0;
   uint64_t dropped_worth_ = 0;  // of the last snapshot that was dropped for its slot
   uint64_t num_dropped_ = 0;

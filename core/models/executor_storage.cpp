@@ -20,9 +20,13 @@ void TransformerExecutor::for_each_piece(PiecesOf pieces_of, Visit visit) const 
 
 TransformerExecutor::StoredBytes TransformerExecutor::count_stored_bytes() const {
   StoredBytes bytes;
-  if (!limits_.windows.empty()) return bytes;
-  for_each_piece([](const TransformerMemory& memory) { return memory.pieces_of(PageId{0}); },
-                 [&](const Device&, const PagePiece& piece, size_t) { bytes.page += piece.bytes; });
+  for (size_t table = 0; table <= limits_.windows.size(); ++table) {
+    for_each_piece(
+        [table](const TransformerMemory& memory) {
+          return memory.pieces_of(static_cast<int32_t>(table), PageId{0});
+        },
+        [&](const Device&, const PagePiece& piece, size_t) { bytes.pages[table] += piece.bytes; });
+  }
   if (limits_.num_state_slots == 0) return bytes;
   for_each_piece([](const TransformerMemory& memory) { return memory.pieces_of_state(0, 0); },
                  [&](const Device&, const PagePiece& piece, size_t) { bytes.state += piece.bytes; });
@@ -48,14 +52,14 @@ void TransformerExecutor::write_pieces(PiecesOf pieces_of, gsl::span<const std::
 }
 
 // Waits first, because work issued before may still read or write the page.
-void TransformerExecutor::read_page(PageId page, gsl::span<std::byte> out) {
+void TransformerExecutor::read_page(int32_t table, PageId page, gsl::span<std::byte> out) {
   wait_for_all("waiting for a page");
-  read_pieces([page](const TransformerMemory& memory) { return memory.pieces_of(page); }, out);
+  read_pieces([=](const TransformerMemory& memory) { return memory.pieces_of(table, page); }, out);
 }
 
-void TransformerExecutor::write_page(PageId page, gsl::span<const std::byte> bytes) {
+void TransformerExecutor::write_page(int32_t table, PageId page, gsl::span<const std::byte> bytes) {
   wait_for_all("waiting for a page");
-  write_pieces([page](const TransformerMemory& memory) { return memory.pieces_of(page); }, bytes);
+  write_pieces([=](const TransformerMemory& memory) { return memory.pieces_of(table, page); }, bytes);
 }
 
 void TransformerExecutor::read_state(int32_t slot, int32_t bank, gsl::span<std::byte> out) {

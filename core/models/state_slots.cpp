@@ -14,4 +14,11 @@ int32_t num_state_slots(const TransformerShape& shape, const TransformerExecutor
   return num_sequences + std::clamp(num_sequences / 4, kLeastSnapshots, kMostSnapshots);
 }
 
+int32_t least_state_slots(const CachePages& kv) {
+  constexpr int32_t kLeast = 4;
+  const int64_t share =
+      (int64_t{kv.num_state_slots} * kv.least_pages + kv.num_pages - 1) / std::max(1, kv.num_pages);
+  return std::min(kv.num_state_slots, std::max(kLeast, static_cast<int32_t>(share)));
+}
+
 }  // namespace quire

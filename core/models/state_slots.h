@@ -10,4 +10,8 @@ namespace quire {
 int32_t num_state_slots(const TransformerShape& shape, const TransformerExecutorOptions& options,
                         int32_t num_sequences);
 
+// Returns the number of slots that have memory at first in a cache that grows from least_pages to num_pages
+// pages: their share of the slots, and enough for one job of two sequences and two snapshots.
+int32_t least_state_slots(const CachePages& kv);
+
 }  // namespace quire

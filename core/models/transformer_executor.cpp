@@ -69,6 +69,7 @@ ExecutorLimits limits_of(const Transformer& transformer, const TransformerExecut
   limits.chunk_pages = options.chunk_pages;
   limits.windows = options.kv.windows;
   limits.num_state_slots = options.kv.num_state_slots;
+  limits.least_state_slots = options.kv.least_state_slots;
   limits.vocab_size = transformer.shape.vocab_size;
   limits.hidden_size = transformer.shape.hidden_size;
   if (draws_on_device(transformer)) limits.max_draw_edits = options.max_draw_edits;

@@ -74,9 +74,11 @@ class TransformerExecutor final : public Executor {
   void draw(Ticket ticket, const DeviceDraws& draws) override;
   Drawn wait(Ticket ticket) override;
   void read_hidden(int32_t first_row, gsl::span<float> out) override;
-  uint64_t page_bytes() const override { return stored_bytes_.page; }
-  void read_page(PageId page, gsl::span<std::byte> out) override;
-  void write_page(PageId page, gsl::span<const std::byte> bytes) override;
+  uint64_t page_bytes(int32_t table) const override {
+    return stored_bytes_.pages[static_cast<size_t>(table)];
+  }
+  void read_page(int32_t table, PageId page, gsl::span<std::byte> out) override;
+  void write_page(int32_t table, PageId page, gsl::span<const std::byte> bytes) override;
   uint64_t state_bytes() const override { return stored_bytes_.state; }
   void read_state(int32_t slot, int32_t bank, gsl::span<std::byte> out) override;
   void write_state(int32_t slot, int32_t bank, gsl::span<const std::byte> bytes) override;
@@ -89,7 +91,7 @@ class TransformerExecutor final : public Executor {
   };
   // Bytes of a page and of a bank of a state slot outside the executor.
   struct StoredBytes {
-    uint64_t page = 0;  // 0 if layers have windows: their pages cannot be read
+    std::array<uint64_t, 1 + kMaxWindowGroups> pages{};  // by page table
     uint64_t state = 0;
   };
   struct Pass {

@@ -128,7 +128,11 @@ uint64_t bytes_of_states(const LayerCacheSize& size, const CachePages& kv) {
 
 uint64_t layer_state_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv) {
   const uint64_t bytes = bytes_of_states(size, kv);
-  return bytes == 0 ? 0 : table.taken_bytes(bytes);
+  if (bytes == 0) return 0;
+  return kv.least_state_slots == 0
+             ? table.taken_bytes(bytes)
+             : ElasticBuffer::taken_bytes(table,
+                                          size.state_bytes * static_cast<uint64_t>(kv.least_state_slots));
 }
 
 TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const TransformerShape& shape,
@@ -169,8 +173,17 @@ LayerCache TransformerMemory::take_pages(const std::shared_ptr<Device>& device, 
   return cache;
 }
 
+void* TransformerMemory::take_states(const std::shared_ptr<Device>& device, const LayerCacheSize& size,
+                                     const CachePages& kv) {
+  const uint64_t bytes = bytes_of_states(size, kv);
+  if (kv.least_state_slots == 0 || bytes == 0) return take<void>(device, bytes, "recurrent states");
+  growing_.push_back({ElasticBuffer(device, bytes, "recurrent states"), size.state_bytes, true});
+  return growing_.back().buffer.as<void>();
+}
+
 TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, const TransformerShape& shape,
-                                     const CachePages& kv, const StepLimits& limits) {
+                                     const CachePages& kv, const StepLimits& limits)
+    : state_slots_(kv.state_slots()) {
   const WorkspaceBytes bytes = workspace_bytes(shape, limits, device->table().activation_dtype);
   workspace_.hidden = take<float>(device, bytes.hidden, "the residual stream");
   workspace_.normed = take<void>(device, bytes.normed, "normalised activations");
@@ -191,7 +204,7 @@ TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, cons
                           ? take_pages(device, size, kv)
                           : caches_[static_cast<size_t>(size.source_layer - shape.first_layer)]);
     kernels::StateStore& states = caches_.back().states;
-    states.memory = take<void>(device, bytes_of_states(size, kv), "recurrent states");
+    states.memory = take_states(device, size, kv);
     states.slot_stride = size_t{size.state_bytes};
     state_parts_.push_back(size.state_parts);
   }
@@ -199,13 +212,13 @@ TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, cons
 }
 
 void TransformerMemory::set_num_pages(int32_t num_pages) {
-  const auto bytes_of = [](const GrowingPages& of, int32_t pages) {
-    return of.page_bytes * static_cast<uint64_t>(pages);
+  const auto bytes_of = [this](const GrowingPages& of, int32_t pages) {
+    return of.page_bytes * static_cast<uint64_t>(of.has_states ? state_slots_.slots_at(pages) : pages);
   };
   try {
     for (GrowingPages& of : growing_) of.buffer.grow(bytes_of(of, num_pages));
   } catch (...) {
-    for (GrowingPages& of : growing_) of.buffer.shrink(bytes_of(of, num_pages_));
+    for (GrowingPages& of : growing_) of.buffer.shrink(num_pages_ == 0 ? 0 : bytes_of(of, num_pages_));
     throw;
   }
   for (GrowingPages& of : growing_) of.buffer.shrink(bytes_of(of, num_pages));
@@ -238,11 +251,11 @@ std::vector<PagePiece> TransformerMemory::pieces_of_state(int32_t slot, int32_t 
   return pieces;
 }
 
-std::vector<PagePiece> TransformerMemory::pieces_of(PageId page) const {
+std::vector<PagePiece> TransformerMemory::pieces_of(int32_t table, PageId page) const {
   std::vector<PagePiece> pieces;
   for (size_t layer = 0; layer < caches_.size(); ++layer) {
     const LayerCache& cache = caches_[layer];
-    if (!owns_pages_[layer] || cache.table != 0) continue;
+    if (!owns_pages_[layer] || cache.table != table) continue;
     const std::array<uint64_t, 5> bytes = page_bytes(cache.shape);
     const std::array<void*, 5> buffers = {cache.pages.keys, cache.pages.values, cache.pages.key_scales,
                                           cache.pages.value_scales, cache.pages.index_keys};

@@ -9,6 +9,7 @@
 #include "core/base/ids.h"
 #include "core/layers/forward_pass.h"
 #include "core/layers/needs.h"
+#include "core/step/state_slots.h"
 #include "core/step/window_group.h"
 #include "core/tensor/device.h"
 
@@ -22,6 +23,11 @@ struct CachePages : kernels::KvShape {
   int32_t num_state_slots = 0;       // for recurrent states; 0: no layer has one
   // Number of pages that have memory at first, if the others get theirs later; 0: all of num_pages.
   int32_t least_pages = 0;
+  int32_t least_state_slots = 0;  // the same for state slots; 0: all of num_state_slots
+
+  StateSlotRange state_slots() const {
+    return {num_state_slots, least_state_slots, num_pages, least_pages > 0 ? least_pages : num_pages};
+  }
 };
 
 // Returns the index of a layer's page table: 0, or 1 + the index of its window group.
@@ -47,7 +53,7 @@ TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const Tr
 // Returns the bytes of a layer's pages that have memory at first; 0 if the layer reads another layer's pages.
 uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv);
 
-// Returns the bytes of all slots of a layer's recurrent state; 0 if it has none.
+// Returns the bytes of the slots of a layer's recurrent state that have memory at first; 0 if it has none.
 uint64_t layer_state_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv);
 
 // Part of one page, or of a bank of a state slot, that is in one buffer.
@@ -70,24 +76,27 @@ class TransformerMemory {
   // True if the layer has its own pages.
   bool owns_pages(size_t layer) const { return owns_pages_[layer]; }
   gsl::span<const RopeTables> ropes() const { return ropes_; }
-  // For caches that grow and shrink: gives memory to the first num_pages pages and frees the memory of the
-  // others. Running work must not access pages that lose their memory. Throws ErrorCode::out_of_memory and
-  // then changes nothing.
+  // For caches that grow and shrink: gives memory to the first num_pages pages and their state slots, and
+  // frees the memory of the others. Running work must not access what loses its memory. Throws
+  // ErrorCode::out_of_memory and then changes nothing.
   void set_num_pages(int32_t num_pages);
-  // Returns all pieces of a page of the layers without a window. Their order is the same for each page.
-  std::vector<PagePiece> pieces_of(PageId page) const;
+  // Returns all pieces of a page of the layers with this page table (LayerCache::table). Their order is the
+  // same for each page of the table.
+  std::vector<PagePiece> pieces_of(int32_t table, PageId page) const;
   // Returns all pieces of a bank of a state slot. Their order is the same for each slot and bank.
   std::vector<PagePiece> pieces_of_state(int32_t slot, int32_t bank) const;
 
  private:
-  // Buffer with one part of a layer's pages, which grows and shrinks.
+  // Buffer with one part of a layer's pages, or with its states, which grows and shrinks.
   struct GrowingPages {
     ElasticBuffer buffer;
-    uint64_t page_bytes = 0;
+    uint64_t page_bytes = 0;  // of a page or a slot
+    bool has_states = false;
   };
 
   template <typename T>
   T* take(const std::shared_ptr<Device>& device, uint64_t bytes, std::string_view what);
+  void* take_states(const std::shared_ptr<Device>& device, const LayerCacheSize& size, const CachePages& kv);
   LayerCache take_pages(const std::shared_ptr<Device>& device, const LayerCacheSize& size,
                         const CachePages& kv);
 
@@ -98,6 +107,7 @@ class TransformerMemory {
   std::vector<RopeTables> ropes_;
   std::vector<DeviceBuffer> buffers_;
   std::vector<GrowingPages> growing_;
+  StateSlotRange state_slots_;
   int32_t num_pages_ = 0;  // pages that have memory in growing_
 };
 

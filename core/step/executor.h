@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/step/batch.h"
+#include "core/step/state_slots.h"
 #include "core/step/step_breaks.h"
 #include "core/step/window_group.h"
 
@@ -37,9 +38,15 @@ struct ExecutorLimits {
   // set_num_pages grows or shrinks. 0: all pages always have memory.
   int32_t least_pages = 0;
   int32_t chunk_pages = 0;
+  // For them too: the number of state slots that have memory at first. Others get it with the pages. 0: all
+  // slots always have memory.
+  int32_t least_state_slots = 0;
 
   // Returns the number of pages that exist regardless of other users of the memory.
   int32_t guaranteed_pages() const { return least_pages > 0 ? least_pages : num_pages; }
+  StateSlotRange state_slots() const {
+    return {num_state_slots, least_state_slots, num_pages, guaranteed_pages()};
+  }
 };
 
 // One forward pass and the draws from it.
@@ -58,8 +65,9 @@ class Executor {
   // release_weights waits for running work and releases them.
   virtual void acquire_weights() {}
   virtual void release_weights() {}
-  // Gives memory to the first num_pages pages: one chunk more than before, with undefined content, or one
-  // less. Later passes name no page beyond. Throws out_of_memory and then changes nothing.
+  // Gives memory to the first num_pages pages and the state slots that belong to them (ExecutorLimits::
+  // state_slots): one chunk more than before, with undefined content, or one less. Later passes name none
+  // beyond. Throws out_of_memory and then changes nothing.
   virtual void set_num_pages(int32_t /*num_pages*/) {
     throw Error(ErrorCode::unsupported, "this executor cannot grow or shrink its cache");
   }
@@ -79,14 +87,16 @@ class Executor {
   virtual void read_hidden(int32_t /*first_row*/, gsl::span<float> /*out*/) {
     throw Error(ErrorCode::unsupported, "this executor cannot return hidden states");
   }
-  // Returns the bytes of one page, over all layers and devices; 0 if pages cannot be read. The same bytes
-  // written to any page give the same keys and values there. read_page and write_page wait for passes issued
-  // before: an abandoned pass may still write to a page that has a new owner.
-  virtual uint64_t page_bytes() const { return 0; }
-  virtual void read_page(PageId /*page*/, gsl::span<std::byte> /*out*/) {
+  // Returns the bytes of one page of a page table, over all layers and devices; 0 if pages cannot be read or
+  // no layer has any. Table 0 is that of the cache, 1 + g that of window group g, whose pages are its slots.
+  // The same bytes written to any page of the table give the same keys and values there. read_page and
+  // write_page wait for passes issued before: an abandoned pass may still write to a page that has a new
+  // owner.
+  virtual uint64_t page_bytes(int32_t /*table*/) const { return 0; }
+  virtual void read_page(int32_t /*table*/, PageId /*page*/, gsl::span<std::byte> /*out*/) {
     throw Error(ErrorCode::unsupported, "this executor cannot read pages");
   }
-  virtual void write_page(PageId /*page*/, gsl::span<const std::byte> /*bytes*/) {
+  virtual void write_page(int32_t /*table*/, PageId /*page*/, gsl::span<const std::byte> /*bytes*/) {
     throw Error(ErrorCode::unsupported, "this executor cannot write pages");
   }
   // Returns the bytes of one bank of a state slot, over all layers and devices; 0 if no layer has a state.

@@ -5,6 +5,7 @@ option(QUIRE_BUILD_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 option(QUIRE_BUILD_BINDINGS "Build the Go, Java and C# bindings (needs swig and their tools)" OFF)
 option(QUIRE_BUILD_SERVER "Build quire-server, if Go is installed" OFF)
 option(QUIRE_CUDA "Build the CUDA backend" OFF)
+option(QUIRE_CHECKED "Audit caches after every step and poison released memory (EngineOptions::check_invariants)" OFF)
 option(QUIRE_WERROR "Treat compiler warnings as errors (the presets do)" OFF)
 set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers to build with: empty, address;undefined, or thread")
 set(QUIRE_CUDA_EMULATION "" CACHE STRING

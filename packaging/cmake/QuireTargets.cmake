@@ -12,6 +12,9 @@ function(quire_setup_target target)
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
     $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic>
     $<$<AND:$<BOOL:${QUIRE_WERROR}>,$<COMPILE_LANGUAGE:C,CXX>>:-Werror>)
+  if(QUIRE_CHECKED)
+    target_compile_definitions(${target} PRIVATE QUIRE_CHECKED)
+  endif()
   if(QUIRE_SANITIZE)
     string(REPLACE ";" "," sanitizers "${QUIRE_SANITIZE}")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${sanitizers}

@@ -77,6 +77,8 @@ void Simulation::choose_setup() {
   }
   choose_windows();
   if (chance(2)) limits_.num_state_slots = 1 + int_below(static_cast<uint32_t>(limits_.max_sequences) + 4);
+  if (limits_.least_pages > 0 && limits_.num_state_slots > 2 && chance(2))
+    limits_.least_state_slots = 2 + int_below(static_cast<uint32_t>(limits_.num_state_slots) - 2);
   limits_.max_tokens = limits_.max_sequences + int_below(40);
   limits_.max_logit_rows = limits_.max_sequences + int_below(10);
   limits_.vocab_size = kWorldVocab;
@@ -103,7 +105,8 @@ void Simulation::choose_setup() {
   drafts_ = chance(2);
   options.drafting = {drafts_ ? DrafterKind::ngram : DrafterKind::none, 1 + int_below(kMaxDrafts)};
   // Chooses from none to memory for twice the pages of the cache.
-  if (limits_.windows.empty() && chance(2)) options.prefixes.host_bytes = below(60'000);
+  const bool stores = limits_.windows.empty() || limits_.num_state_slots > 0;
+  if (stores && chance(2)) options.prefixes.host_bytes = below(60'000);
   if (chance(3)) end_tokens_ = {2};
   for (int32_t i = 0; i < 5; ++i) {
     TokenIds prefix;

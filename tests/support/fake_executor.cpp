@@ -154,6 +154,13 @@ void FakeExecutor::check_memory(const Batch& batch) const {
   const auto end = batch.page_table.begin() + static_cast<ptrdiff_t>(page_entry(batch, 0, 0, 1));
   require(std::all_of(batch.page_table.begin(), end, [this](int32_t page) { return page < num_pages_; }),
           "a page without memory");
+  const int32_t num_slots = limits_.state_slots().slots_at(num_pages_);
+  const auto has_memory = [=](int32_t slot) { return slot < num_slots; };
+  require(std::all_of(batch.state_slots.begin(), batch.state_slots.end(), has_memory) &&
+              std::all_of(
+                  batch.state_copies.begin(), batch.state_copies.end(),
+                  [&](const StateCopy& copy) { return has_memory(copy.source) && has_memory(copy.target); }),
+          "a state slot without memory");
 }
 
 void FakeExecutor::set_num_pages(int32_t num_pages) {
@@ -165,6 +172,10 @@ void FakeExecutor::set_num_pages(int32_t num_pages) {
     poison(PageId{page});
     mark(PageId{page}) = -1;
   }
+  const int32_t slots[] = {limits_.state_slots().slots_at(num_pages),
+                           limits_.state_slots().slots_at(num_pages_)};
+  for (int32_t slot = std::min(slots[0], slots[1]); slot < std::max(slots[0], slots[1]); ++slot)
+    states_.poison(slot);
   num_pages_ = num_pages;
 }
 
@@ -369,9 +380,8 @@ void FakeExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
   std::copy_n(hidden_.begin() + static_cast<ptrdiff_t>(start), out.size(), out.begin());
 }
 
-uint64_t FakeExecutor::page_bytes() const {
-  if (!limits_.windows.empty()) return 0;
-  return slots_.size() * static_cast<uint64_t>(limits_.page_tokens) * sizeof(Slot) + 1;
+uint64_t FakeExecutor::page_bytes(int32_t table) const {
+  return slots_.size() * static_cast<uint64_t>(limits_.page_tokens) * sizeof(Slot) + (table == 0 ? 1 : 0);
 }
 
 // Completes a pass that was issued before.
@@ -381,29 +391,51 @@ void FakeExecutor::write_ahead() {
   is_ahead_written_ = true;
 }
 
-void FakeExecutor::read_page(PageId page, gsl::span<std::byte> out) {
-  require(page.value >= 0 && page.value < limits_.num_pages && out.size() == page_bytes(), "a page to read");
-  write_ahead();
-  const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
-  for (size_t shard = 0; shard < slots_.size(); ++shard)
-    std::memcpy(out.data() + shard * page_tokens * sizeof(Slot),
-                &slots_[shard][static_cast<size_t>(page.value) * page_tokens], page_tokens * sizeof(Slot));
-  out.back() = static_cast<std::byte>(mark(page));
+namespace {
+
+// Returns whether released memory is overwritten. That leaves a pass issued ahead as late as it may be.
+bool is_poison(gsl::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0xff}; });
 }
 
-void FakeExecutor::write_page(PageId page, gsl::span<const std::byte> bytes) {
-  require(page.value >= 0 && page.value < limits_.num_pages && bytes.size() == page_bytes(),
-          "a page to write");
+}  // namespace
+
+void FakeExecutor::check_page(int32_t table, PageId page, size_t num_bytes) {
+  require(table >= 0 && static_cast<size_t>(table) <= window_slots_.size(), "a page table");
+  const size_t num_slots = slots_of(table).front().size();
+  require(page.value >= 0 && static_cast<size_t>(page.value * limits_.page_tokens) < num_slots,
+          "a page to read or write");
+  require(num_bytes == page_bytes(table), "bytes of a page");
+}
+
+void FakeExecutor::read_page(int32_t table, PageId page, gsl::span<std::byte> out) {
+  check_page(table, page, out.size());
   write_ahead();
-  const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
-  for (size_t shard = 0; shard < slots_.size(); ++shard)
-    std::memcpy(&slots_[shard][static_cast<size_t>(page.value) * page_tokens],
-                bytes.data() + shard * page_tokens * sizeof(Slot), page_tokens * sizeof(Slot));
-  mark(page) = static_cast<int8_t>(bytes.back());
+  const size_t first = static_cast<size_t>(page.value * limits_.page_tokens);
+  const size_t bytes = static_cast<size_t>(limits_.page_tokens) * sizeof(Slot);
+  std::byte* to = out.data();
+  for (const std::vector<Slot>& slots : slots_of(table)) {
+    std::memcpy(to, &slots[first], bytes);
+    to += bytes;
+  }
+  if (table == 0) out.back() = static_cast<std::byte>(mark(page));
+}
+
+void FakeExecutor::write_page(int32_t table, PageId page, gsl::span<const std::byte> bytes) {
+  check_page(table, page, bytes.size());
+  if (!is_poison(bytes)) write_ahead();
+  const size_t first = static_cast<size_t>(page.value * limits_.page_tokens);
+  const size_t of_shard = static_cast<size_t>(limits_.page_tokens) * sizeof(Slot);
+  const std::byte* from = bytes.data();
+  for (std::vector<Slot>& slots : slots_of(table)) {
+    std::memcpy(&slots[first], from, of_shard);
+    from += of_shard;
+  }
+  if (table == 0) mark(page) = static_cast<int8_t>(bytes.back());
 }
 
 uint64_t FakeExecutor::state_bytes() const {
-  return limits_.windows.empty() && limits_.num_state_slots > 0 ? StateMemory::bank_bytes() : 0;
+  return limits_.num_state_slots > 0 ? StateMemory::bank_bytes() : 0;
 }
 
 void FakeExecutor::read_state(int32_t slot, int32_t bank, gsl::span<std::byte> out) {
@@ -414,7 +446,7 @@ void FakeExecutor::read_state(int32_t slot, int32_t bank, gsl::span<std::byte> o
 
 void FakeExecutor::write_state(int32_t slot, int32_t bank, gsl::span<const std::byte> bytes) {
   require(slot >= 0 && slot < limits_.num_state_slots && bytes.size() == state_bytes(), "a state to write");
-  write_ahead();
+  if (!is_poison(bytes)) write_ahead();
   states_.write(slot, bank, bytes);
 }
 

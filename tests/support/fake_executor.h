@@ -45,10 +45,10 @@ class FakeExecutor final : public Executor {
   void draw(Ticket ticket, const DeviceDraws& draws) override;
   Drawn wait(Ticket ticket) override;
   void read_hidden(int32_t first_row, gsl::span<float> out) override;
-  // Page content of all shards; not available for models with windows.
-  uint64_t page_bytes() const override;
-  void read_page(PageId page, gsl::span<std::byte> out) override;
-  void write_page(PageId page, gsl::span<const std::byte> bytes) override;
+  // Page content of all shards. A page of table 0 has its mark too.
+  uint64_t page_bytes(int32_t table) const override;
+  void read_page(int32_t table, PageId page, gsl::span<std::byte> out) override;
+  void write_page(int32_t table, PageId page, gsl::span<const std::byte> bytes) override;
   uint64_t state_bytes() const override;
   void read_state(int32_t slot, int32_t bank, gsl::span<std::byte> out) override;
   void write_state(int32_t slot, int32_t bank, gsl::span<const std::byte> bytes) override;
@@ -129,6 +129,7 @@ class FakeExecutor final : public Executor {
   void copy_pages(const Batch& batch);
   void write(const Batch& batch, size_t shard);
   void write_ahead();
+  void check_page(int32_t table, PageId page, size_t num_bytes);
 
   ExecutorLimits limits_;
   StepBreaks* breaks_ = nullptr;

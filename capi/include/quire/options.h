@@ -366,8 +366,9 @@ QUIRE_API int32_t quire_cache_options_set_step_stretch(quire_cache_options* opti
  * Sets the bytes of host memory for prefix pages that are evicted from the cache. A later prompt in the
  * same namespace that begins with the tokens of such pages copies them back instead of computing them, bit
  * for bit. The least recently used pages leave first. The bytes count towards the memory budget of "cpu".
- * Pages computed with an adapter are not kept. For models with sliding-window layers, quire_cache_create
- * fails with QUIRE_ERROR_UNSUPPORTED if this is above 0. 0, the default, discards evicted pages.
+ * Pages computed with an adapter are not kept. For models with sliding-window layers and no recurrent
+ * layers, quire_cache_create fails with QUIRE_ERROR_UNSUPPORTED if this is above 0. 0, the default, discards
+ * evicted pages.
  */
 QUIRE_API int32_t quire_cache_options_set_prefix_bytes(quire_cache_options* options, int64_t bytes,
                                                        quire_error** error);

@@ -333,6 +333,7 @@ void check_options(const EngineOptions& options, const EngineParts& parts) {
     require_range("num_slots of a group", group.num_slots, 1, limits.num_pages);
   }
   require_range("num_state_slots", limits.num_state_slots, 0, 1 << 20);
+  require_range("least_state_slots", limits.least_state_slots, 0, limits.num_state_slots);
   require_range("num_tokens", parts.num_tokens, 1, limits.vocab_size);
   require_range("max_seq_len of the model", parts.max_seq_len, 2, kMost);
   require_tokens("end_tokens", parts.end_tokens, parts.num_tokens);

@@ -17,6 +17,7 @@ KvCacheOptions kv_options(const ExecutorLimits& limits, const EngineOptions& opt
   kv.max_sequences = limits.max_sequences;
   kv.windows = limits.windows;
   kv.num_state_slots = limits.num_state_slots;
+  kv.least_state_slots = limits.least_pages > 0 ? limits.least_state_slots : 0;
   kv.offload_tier = seams.offload_tier;
   kv.room = seams.room;
   kv.listener = seams.listener;
@@ -36,7 +37,9 @@ EnginePages::EnginePages(Runtime& runtime, const EngineParts& parts, const Engin
     : prefixes_(PrefixStore::create(options.prefixes,
                                     {*parts.executor, runtime.files(), runtime.log(), followers_})),
       elastic_(elastic_pages(runtime, parts, options)),
-      kv_(kv_options(parts.executor->limits(), options, {prefixes_.get(), elastic_.get(), &followers_})) {}
+      kv_(kv_options(parts.executor->limits(), options, {prefixes_.get(), elastic_.get(), &followers_})) {
+  if (options.check_invariants) freed_memory_.emplace(*parts.executor, kv_);
+}
 
 void EnginePages::write_prefix_files(const std::function<bool()>& stops) noexcept {
   kv_.offload_all(stops);

@@ -4,9 +4,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "core/engine/events/page_followers.h"
+#include "core/engine/loop/freed_memory.h"
 #include "core/engine/metrics/cache_stats.h"
 #include "core/engine/prefixes/prefix_store.h"
 #include "core/engine/residency/elastic_pages.h"
@@ -44,6 +46,14 @@ class EnginePages {
   // Returns when to call give_idle next; max(): never.
   TimePoint next_event() const;
 
+  // With EngineOptions::check_invariants: see FreedMemory.
+  void poison_freed() {
+    if (freed_memory_) freed_memory_->poison();
+  }
+  void poison_begun(const StepPlan& plan, gsl::span<const StateCopy> copies) {
+    if (freed_memory_) freed_memory_->poison_begun(plan, copies);
+  }
+
   void follow(const PageFollowing& following);
   // Notifies the followers of new events.
   void flush() noexcept { followers_.flush(); }
@@ -58,6 +68,7 @@ class EnginePages {
   const std::unique_ptr<PrefixStore> prefixes_;  // null: evicted pages are discarded
   const std::unique_ptr<ElasticPages> elastic_;  // null: all pages are allocated at creation
   KvCache kv_;
+  std::optional<FreedMemory> freed_memory_;
 };
 
 }  // namespace quire

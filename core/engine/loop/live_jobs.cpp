@@ -325,7 +325,8 @@ int32_t LiveJobs::num_running_lanes() const {
 
 // True if a fork can run at once beside its parent, with all its pages.
 bool LiveJobs::has_place_for_fork(const JobRecord& parent) {
-  if (num_running_lanes() + parent.num_lanes() > context_.policy.max_running_lanes) return false;
+  const int32_t most = std::min(context_.policy.max_running_lanes, kv().max_lanes());
+  if (num_running_lanes() + parent.num_lanes() > most) return false;
   const NamespaceView& space = namespaces_.view(parent.name_space);
   if (space.max_running_jobs > 0 && space.running_jobs >= space.max_running_jobs) return false;
   if (space.max_pages == 0) return true;

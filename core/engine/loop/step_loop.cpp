@@ -73,6 +73,7 @@ StepOutcome StepLoop::run_once() {
   ++jobs_.metrics_store().cache().steps;
   jobs_.sweep();
   if (context().options.check_invariants) audit();
+  pages_.poison_freed();
   return StepOutcome::advanced;
 }
 
@@ -85,8 +86,10 @@ uint64_t StepLoop::reclaim(std::string_view device, uint64_t bytes) {
 }
 
 void StepLoop::step() {
+  pages_.poison_freed();
   Reservation reservation =
       kv().reserve(step_.plan);  // frees its pages at the end of the scope unless committed
+  pages_.poison_begun(step_.plan, reservation.state_copies());
   build_batch(step_.plan, reservation.copies(), table_shape(context().executor, kv()), step_.batch);
   step_.batch.state_copies.assign(reservation.state_copies().begin(), reservation.state_copies().end());
   step_.batch.wants_hidden = wants_hidden(step_.plan);

@@ -61,6 +61,7 @@ void StepPlanning::decide() {
                  return demand_of_waiting(*jobs_.waiting()[static_cast<size_t>(index)]->guide);
                }},
               policy_);
+    if (policy_.lacks_places && kv_.max_lanes() < limits_.max_running_lanes && kv_.grow()) continue;
     const bool lacks = policy_.lacks_pages || policy_.preempt.has_value();
     if (lacks && drop_drafts()) continue;
     if (policy_.lacks_pages && kv_.grow()) continue;
@@ -104,6 +105,7 @@ PolicyLimits StepPlanning::sized_limits() {
   num_prompts +=
       std::min(static_cast<int32_t>(num_waiting), std::max(0, limits_.max_running_lanes - num_lanes));
   PolicyLimits limits = limits_;
+  limits.max_running_lanes = std::min(limits.max_running_lanes, kv_.max_lanes());
   limits.max_step_tokens =
       std::min(limits.max_step_tokens, step_timing_.step_tokens(num_streams, num_prompts));
   return limits;

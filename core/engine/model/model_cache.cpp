@@ -97,6 +97,7 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   if (sizes.least_pages > 0) out.chunk_pages = (sizes.num_pages - sizes.least_pages + kChunks - 1) / kChunks;
   out.kv.windows = window_groups(shape, out, options.window_sequences);
   out.kv.num_state_slots = num_state_slots(shape, out, options.window_sequences);
+  if (sizes.least_pages > 0) out.kv.least_state_slots = least_state_slots(out.kv);
   return out;
 }
 
@@ -153,13 +154,15 @@ MemoryRequest memory_request_of(const std::shared_ptr<Device>& device, uint64_t 
 // Returns the function that computes the memory requests for an elastic cache of a given number of pages. The
 // model must outlive it.
 PageMemory page_memory(const Model& model, TransformerExecutorOptions sizes) {
-  return [&model, sizes](int32_t num_pages) mutable {
+  return [&model, sizes, slots = sizes.kv.state_slots()](int32_t num_pages) mutable {
     sizes.kv.least_pages = num_pages;
+    if (slots.least_slots > 0) sizes.kv.least_state_slots = slots.slots_at(num_pages);
     std::vector<MemoryRequest> memory_requests;
     const std::shared_ptr<const Transformer> transformer = model.transformer();
     for (size_t i = 0; i < transformer->stages.size(); ++i) {
       const std::shared_ptr<Device>& device = transformer->stages[i].device;
-      memory_requests.push_back(memory_request_of(device, plan_stage_of(model, i, sizes).kv, model));
+      const MemoryBytes bytes = plan_stage_of(model, i, sizes);
+      memory_requests.push_back(memory_request_of(device, bytes.kv + bytes.states, model));
     }
     return memory_requests;
   };

@@ -10,11 +10,11 @@ namespace quire {
 
 std::unique_ptr<PrefixStore> PrefixStore::create(const PrefixStoreOptions& options, const Seams& seams) {
   if (!options.is_enabled()) return nullptr;
-  if (seams.executor.page_bytes() == 0 && seams.executor.state_bytes() == 0) {
+  if (!seams.executor.limits().windows.empty() && seams.executor.state_bytes() == 0) {
     throw Error(
         ErrorCode::unsupported,
-        "prefix_bytes, prefix_directory: this model has sliding-window layers, which cannot be stored; "
-        "leave both unset")
+        "prefix_bytes, prefix_directory: this model has sliding-window layers and no recurrent states, "
+        "so its pages cannot be stored; leave both unset")
         .at(options.host_bytes > 0 ? "prefix_bytes" : "prefix_directory");
   }
   return std::unique_ptr<PrefixStore>(new PrefixStore(options, seams));
@@ -29,11 +29,11 @@ PrefixStore::PrefixStore(const PrefixStoreOptions& options, const Seams& seams)
 }
 
 void PrefixStore::put(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept {
-  const auto read = [&](gsl::span<std::byte> out) { executor_.read_page(page, out); };
+  const auto read = [&](gsl::span<std::byte> out) { executor_.read_page(0, page, out); };
   contain(
       "no memory",
       [&] {
-        keep({name, tokens, FiledKind::page, executor_.page_bytes(), read});
+        keep({name, tokens, FiledKind::page, executor_.page_bytes(0), read});
       },
       [&](ErrorCode, std::string_view why) {
         log_(LogLevel::debug, "an evicted page is not stored: {}", why);
@@ -47,10 +47,10 @@ bool PrefixStore::has(const Sha256& key) const noexcept {
 bool PrefixStore::get(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept {
   bool is_there = false;
   const auto restore = [&] {
-    const uint64_t num_bytes = executor_.page_bytes();
+    const uint64_t num_bytes = executor_.page_bytes(0);
     const auto bytes = fetch({name, tokens, scratch(num_bytes)});
     if (!bytes || bytes->size() != num_bytes) return;
-    executor_.write_page(page, *bytes);
+    executor_.write_page(0, page, *bytes);
     is_there = true;
   };
   contain("no memory", restore, [&](ErrorCode, std::string_view why) {
@@ -64,22 +64,50 @@ bool PrefixStore::has_states() const noexcept {
   return num_states_ > 0 || (files_ && files_->num_states() > 0);
 }
 
-uint64_t PrefixStore::bytes_of_state(gsl::span<const TokenId> tokens) const {
-  return (tokens.empty() ? 0 : executor_.page_bytes()) + executor_.state_bytes() + 1;
+uint64_t PrefixStore::bytes_of_state(const OffloadedState& state) const {
+  uint64_t bytes = (state.tokens.empty() ? 0 : executor_.page_bytes(0)) + executor_.state_bytes() + 1;
+  for (const WindowSlot& slot : state.windows) bytes += executor_.page_bytes(slot.table);
+  return bytes;
+}
+
+namespace {
+
+// Takes the first num_bytes bytes from a span.
+template <typename Byte>
+gsl::span<Byte> take(gsl::span<Byte>& bytes, uint64_t num_bytes) {
+  const auto taken = bytes.first(static_cast<size_t>(num_bytes));
+  bytes = bytes.subspan(taken.size());
+  return taken;
+}
+
+}  // namespace
+
+// Reads the bytes of a snapshot from the executor, in the order of the class comment.
+void PrefixStore::read_state(const OffloadedState& state, gsl::span<std::byte> out) const {
+  const uint64_t of_page = state.tokens.empty() ? 0 : executor_.page_bytes(0);
+  if (of_page > 0) executor_.read_page(0, state.rest, take(out, of_page));
+  executor_.read_state(state.slot, state.bank % kernels::kFromLineBefore, take(out, executor_.state_bytes()));
+  for (const WindowSlot& slot : state.windows)
+    executor_.read_page(slot.table, slot.slot, take(out, executor_.page_bytes(slot.table)));
+  out.front() = std::byte{state.bank >= kernels::kFromLineBefore ? uint8_t{1} : uint8_t{0}};
+}
+
+void PrefixStore::write_state(const OffloadedState& state, gsl::span<const std::byte> bytes) const {
+  const auto page = take(bytes, state.tokens.empty() ? 0 : executor_.page_bytes(0));
+  if (!page.empty() && state.rest.value >= 0) executor_.write_page(0, state.rest, page);
+  executor_.write_state(state.slot, 0, take(bytes, executor_.state_bytes()));
+  for (const WindowSlot& slot : state.windows) {
+    const auto content = take(bytes, executor_.page_bytes(slot.table));
+    if (slot.slot.value >= 0) executor_.write_page(slot.table, slot.slot, content);
+  }
 }
 
 void PrefixStore::put_state(const OffloadedState& state) noexcept {
-  const auto read = [&](gsl::span<std::byte> out) {
-    const size_t of_page = state.tokens.empty() ? 0 : size_t{executor_.page_bytes()};
-    if (of_page > 0) executor_.read_page(state.rest, out.first(of_page));
-    executor_.read_state(state.slot, state.bank % kernels::kFromLineBefore,
-                         out.subspan(of_page, size_t{executor_.state_bytes()}));
-    out.back() = std::byte{state.bank >= kernels::kFromLineBefore ? uint8_t{1} : uint8_t{0}};
-  };
+  const auto read = [&](gsl::span<std::byte> out) { read_state(state, out); };
   contain(
       "no memory",
       [&] {
-        keep({state.name, state.tokens, FiledKind::state, bytes_of_state(state.tokens), read});
+        keep({state.name, state.tokens, FiledKind::state, bytes_of_state(state), read});
       },
       [&](ErrorCode, std::string_view why) { log_(LogLevel::debug, "a snapshot is not stored: {}", why); });
 }
@@ -87,12 +115,10 @@ void PrefixStore::put_state(const OffloadedState& state) noexcept {
 int32_t PrefixStore::get_state(const OffloadedState& state) noexcept {
   int32_t bank = -1;
   const auto restore = [&] {
-    const uint64_t num_bytes = bytes_of_state(state.tokens);
+    const uint64_t num_bytes = bytes_of_state(state);
     const auto bytes = fetch({state.name, state.tokens, scratch(num_bytes), FiledKind::state});
     if (!bytes || bytes->size() != num_bytes) return;
-    const size_t of_page = state.tokens.empty() ? 0 : size_t{executor_.page_bytes()};
-    if (of_page > 0 && state.rest.value >= 0) executor_.write_page(state.rest, bytes->first(of_page));
-    executor_.write_state(state.slot, 0, bytes->subspan(of_page, size_t{executor_.state_bytes()}));
+    write_state(state, *bytes);
     bank = bytes->back() == std::byte{0} ? 0 : kernels::kFromLineBefore;
   };
   contain("no memory", restore, [&](ErrorCode, std::string_view why) {

@@ -20,8 +20,8 @@ namespace quire {
 
 // Used by the engine's thread alone. Host memory holds the most recently used pages (LRU); pages evicted from
 // it, or too large for it, go to files. No failure here ends a job: the page is computed again. A snapshot is
-// stored as a page is: its bytes are the page of its last tokens if it has any, one bank of its slot, and a
-// byte with the bank to continue from.
+// stored as a page is: its bytes are the page of its last tokens if it has any, one bank of its slot, the
+// slots of the windows before it, and a byte with the bank to continue from.
 class PrefixStore final : public PageOffloadTier {
  public:
   struct Seams {
@@ -73,7 +73,9 @@ class PrefixStore final : public PageOffloadTier {
   void hold(const Item& item);
   void file(Held& held);
   void drop_last();
-  uint64_t bytes_of_state(gsl::span<const TokenId> tokens) const;
+  uint64_t bytes_of_state(const OffloadedState& state) const;
+  void read_state(const OffloadedState& state, gsl::span<std::byte> out) const;
+  void write_state(const OffloadedState& state, gsl::span<const std::byte> bytes) const;
   gsl::span<std::byte> scratch(uint64_t num_bytes);
 
   Executor& executor_;

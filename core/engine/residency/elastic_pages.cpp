@@ -73,8 +73,11 @@ bool ElasticPages::free_idle_pages(KvCache& kv, TimePoint now) noexcept {
   if (now < next_idle_check_) return false;
   const PagePool& pool = kv.pool();
   const int32_t before = pool.num_pages();
-  const int32_t num_used = kv.pool().take_num_used();
-  while (!chunks_.empty() && num_pages_without_last_chunk(pool.num_pages()) >= num_used && kv.shrink()) {
+  const KvCache::RecentUse used = kv.take_recent_use();
+  const auto is_idle = [&](int32_t kept) {
+    return kept >= used.num_pages && kv.state_slots_at(kept) >= used.num_slots;
+  };
+  while (!chunks_.empty() && is_idle(num_pages_without_last_chunk(pool.num_pages())) && kv.shrink()) {
   }
   next_idle_check_ = chunks_.empty() ? TimePoint::max() : deadline_after(now, options_.idle_time);
   return pool.num_pages() < before;

@@ -156,9 +156,10 @@ class StepPlanner {
   }
 
   bool preempt(int32_t index) {
-    const bool lacks_pages = output_.lacks_pages;
+    const bool lacks_pages = output_.lacks_pages, lacks_places = output_.lacks_places;
     output_.clear();
     output_.lacks_pages = lacks_pages;
+    output_.lacks_places = lacks_places;
     output_.preempt = index;
     return true;
   }
@@ -231,6 +232,7 @@ class StepPlanner {
   }
 
   bool wait_for_place(int32_t index, int32_t lack) {
+    output_.lacks_places = true;
     block(index, BlockedJob::Cause::slots, 0);
     if (!preempt_paused()) preempt_below(index, {.places = lack});
     return false;
@@ -365,7 +367,7 @@ void PolicyOutput::clear() {
   overtaken.clear();
   blocked.reset();
   deferred.clear();
-  lacks_pages = false;
+  lacks_pages = lacks_places = false;
 }
 
 bool generates(const RunningView& job, gsl::span<const LaneView> guides) {

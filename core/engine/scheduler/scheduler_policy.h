@@ -125,6 +125,8 @@ struct PolicyOutput {
   std::vector<BlockedJob> deferred;   // by rank; jobs in neither list were not considered in this step
   bool lacks_pages = false;  // with more pages no job would be preempted, or one more would be admitted
 
+  bool lacks_places = false;  // with more running lanes no job would be preempted, or one more admitted
+
   void clear();
 };
 

@@ -59,9 +59,16 @@ struct EngineOptions {
   std::vector<NamespaceOptions> namespaces;
   std::shared_ptr<NamespaceQuotas> quotas;  // current values of the two above; created with the engine
 
+  // Audits page accounting after every step, and fills the pages and state slots that it released with NaN,
+  // so that a later read of one fails. Costs time; set by tests and by builds with QUIRE_CHECKED.
+#ifdef QUIRE_CHECKED
+  bool check_invariants = true;
+#else
+  bool check_invariants = false;
+#endif
+
   // For tests.
   int32_t prefix_hash_bits = 64;     // fewer bits force collisions
-  bool check_invariants = false;     // audits page accounting after every step
   std::shared_ptr<Drafter> drafter;  // replaces the one that `drafting` names; null: it does not
   bool start_thread = true;          // false: the caller runs steps by EngineThread::run_once
 };

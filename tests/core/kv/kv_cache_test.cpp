@@ -341,5 +341,75 @@ TEST_F(ElasticKvCacheTest, AnUnusedChunkIsReleasedAndItsPagesAreOffloaded) {
   compute(kv, kv.create({}), counting(101, 20));
 }
 
+class ElasticStatesTest : public ElasticKvCacheTest {
+ protected:
+  // From 2 slots with 2 pages to 9 with 16, of which 8 can have memory.
+  KvCacheOptions with_states() {
+    KvCacheOptions options = elastic();
+    options.num_state_slots = 9;
+    options.least_state_slots = 2;
+    return options;
+  }
+};
+
+TEST_F(ElasticStatesTest, SlotsGrowAndShrinkWithThePages) {
+  KvCache kv(with_states());
+  EXPECT_EQ(kv.max_lanes(), 2);
+  for (const int32_t num_slots : {3, 4, 5}) {
+    EXPECT_TRUE(kv.grow());
+    EXPECT_EQ(kv.states().num_slots(), num_slots);
+    EXPECT_EQ(kv.max_lanes(), num_slots);
+  }
+  EXPECT_FALSE(kv.grow());
+  for (const int32_t num_slots : {4, 3, 2}) {
+    EXPECT_TRUE(kv.shrink());
+    EXPECT_EQ(kv.states().num_slots(), num_slots);
+  }
+  EXPECT_FALSE(kv.shrink());
+  EXPECT_EQ(kv.audit(), "");
+}
+
+TEST_F(ElasticStatesTest, ASlotForEachSequenceStays) {
+  KvCache kv(with_states());
+  compute(kv, kv.create({}), counting(1, 4));
+  compute(kv, kv.create({}), counting(101, 4));
+  EXPECT_TRUE(kv.grow());
+  const SequenceId third = kv.create({});
+  EXPECT_FALSE(kv.shrink()) << "it has no slot yet, but needs one";
+  compute(kv, third, counting(201, 3));
+  EXPECT_FALSE(kv.shrink());
+  kv.destroy(third);
+  EXPECT_TRUE(kv.shrink());
+  EXPECT_EQ(kv.audit(), "");
+}
+
+TEST_F(ElasticStatesTest, SnapshotsInSlotsThatLoseTheirMemoryAreDropped) {
+  KvCache kv(with_states());
+  while (kv.grow()) {
+  }
+  compute(kv, kv.create({}), counting(1, 4));
+  compute(kv, kv.create({}), counting(101, 4));
+  const SequenceId third = kv.create({});
+  compute(kv, third, counting(201, 20));
+  kv.destroy(third);
+  EXPECT_EQ(kv.states().num_snapshots(), 1);
+  while (kv.shrink()) {
+  }
+  EXPECT_EQ(kv.states().num_slots(), 2);
+  EXPECT_EQ(kv.states().num_snapshots(), 0);
+  EXPECT_EQ(kv.audit(), "");
+}
+
+// Also one of a snapshot: the cache grows before it drops one.
+TEST_F(ElasticStatesTest, ASequenceGetsASlotWhileTheCacheCanGrow) {
+  KvCache kv(with_states());
+  for (TokenId first = 1; first < 300; first += 100) {
+    const SequenceId sequence = kv.create({});
+    compute(kv, sequence, counting(first, 17));
+    kv.destroy(sequence);
+  }
+  EXPECT_GT(kv.states().num_slots(), 2);
+}
+
 }  // namespace
 }  // namespace quire

@@ -360,7 +360,7 @@ TEST(States, AnOlderTurnIsDroppedBeforeTheOnlySnapshotOfAnotherPrompt) {
 // A pool without a cache around it.
 class RatedSnapshots {
  public:
-  StatePool pool{5, 8};
+  StatePool pool{{5}, 8};
   int32_t freeze(int32_t position, uint64_t parent, int32_t before) {
     const int32_t slot = pool.take();
     pool.record(slot, 0, position + 1);

@@ -12,6 +12,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/golden_families.h"
 #include "tests/support/job_tokens.h"
 
 namespace quire::testing {
@@ -146,6 +147,71 @@ TEST_P(ElasticCache, ReleasesMemoryForALoadIfTheDeviceHasNoMore) {
   const auto other = ResidentModel::load(runtime_, options);
   EXPECT_TRUE(other->model()->is_loaded());
   EXPECT_EQ(run_jobs(*cache).size(), size_t{kNumJobs});
+}
+
+// The slots of recurrent states grow and shrink with the pages, to the byte.
+TEST(ElasticStates, GenerateTheSameAsAFixedCacheAndTheBudgetEqualsTheDeviceMemory) {
+  for (const char* family : {"qwen3_5", "recurrent_gemma", "mamba2"}) {
+    for (const int32_t num_shards : {1, 2}) {
+      SCOPED_TRACE(::testing::Message() << family << " in " << num_shards);
+      kernels::DeviceOptions device_options;
+      device_options.num_threads = 2;
+      const auto device = Device::open(kernels::cpu_backend(), 0, device_options);
+      const FamilyDirectory directory(family);
+      ModelOptions load;
+      load.source = open_model_source(posix_file_system(), directory.path());
+      load.devices = {device};
+      load.num_shards = num_shards;
+      const std::shared_ptr<const Model> model = Model::load(load);
+      const auto runtime = Runtime::create({});
+      const uint64_t weights = device->memory_use().held_bytes;
+      const auto cache_bytes = [&] { return device->memory_use().held_bytes - weights; };
+      ModelCacheOptions options;
+      options.page_tokens = 16;
+      options.max_batch_size = kNumJobs;
+      options.max_chunk_tokens = 64;
+      options.max_tokens = 4096;
+      options.max_seq_len = 128;
+      options.engine.check_invariants = true;
+      options.engine.page_idle_time = std::chrono::milliseconds(50);
+      const auto run = [&](Engine& cache) {
+        std::vector<std::shared_ptr<Job>> jobs;
+        for (int32_t i = 0; i < kNumJobs; ++i) {
+          JobRequest request;
+          for (int32_t token = 0; token < 20 + i; ++token) request.prompt.push_back((token * 7 + i) % 160);
+          request.max_new_tokens = 20;
+          request.ignore_end_tokens = true;
+          request.sampling.temperature = 0.0F;
+          jobs.push_back(cache.submit(std::move(request)));
+        }
+        std::vector<TokenIds> answers;
+        for (const auto& job : jobs) {
+          answers.emplace_back();
+          while (const auto event = job->poll(kPatience)) {
+            answers.back().insert(answers.back().end(), event->token_ids.begin(), event->token_ids.end());
+            if (event->terminal()) break;
+          }
+        }
+        return answers;
+      };
+      const std::vector<TokenIds> expected = run(*create_model_cache(runtime, model, options));
+      options.min_tokens = 256;
+      const auto cache = create_model_cache(runtime, model, options);
+      const uint64_t smallest = cache_bytes();
+      EXPECT_EQ(runtime->leased_bytes("cpu"), smallest);
+      uint64_t most = 0;
+      for (int32_t round = 0; round < 2; ++round) {
+        EXPECT_EQ(run(*cache), expected);
+        most = std::max(most, cache_bytes());
+        const TimePoint end = steady_clock().now() + std::chrono::seconds(20);
+        while (cache_bytes() > smallest && steady_clock().now() < end)
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        EXPECT_EQ(cache_bytes(), smallest);
+        EXPECT_EQ(runtime->leased_bytes("cpu"), smallest);
+      }
+      EXPECT_GT(most, smallest);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ElasticCache,

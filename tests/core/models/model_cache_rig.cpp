@@ -1,6 +1,7 @@
 #include "tests/core/models/model_cache_rig.h"
 
 #include <cstring>
+#include <set>
 #include <stdexcept>
 
 #include "core/engine/loop/batch_builder.h"
@@ -20,6 +21,10 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   out.kv.num_pages =
       options.num_pages > 0 ? options.num_pages : (options.max_sequences + 2) * out.max_pages_per_sequence;
   out.kv.key_format = out.kv.value_format = kernels::KvFormat::f16;
+  std::set<int32_t> windows;
+  for (const LayerCacheSize& size : shape.caches)
+    if (size.window > 0 && options.num_window_slots > 0) windows.insert(size.window);
+  for (const int32_t window : windows) out.kv.windows.push_back({window, options.num_window_slots});
   out.kv.num_state_slots = num_state_slots(shape, out, 0);
   return out;
 }
@@ -35,10 +40,12 @@ ModelCacheRig::ModelCacheRig(const std::shared_ptr<const Model>& model, const Ri
   kv.pool = {limits.num_pages, limits.page_tokens, 64, 0};
   kv.max_pages_per_sequence = limits.max_pages_per_sequence;
   kv.max_sequences = limits.max_sequences;
+  kv.windows = limits.windows;
   kv.num_state_slots = limits.num_state_slots;
   kv.offload_tier = store_.get();
   kv_ = std::make_unique<KvCache>(kv);
-  poison();
+  freed_memory_.emplace(*executor_, *kv_);
+  freed_memory_->poison();
 }
 
 int32_t ModelCacheRig::step(const std::vector<Feed>& feeds, int32_t most) {
@@ -56,6 +63,7 @@ int32_t ModelCacheRig::step(const std::vector<Feed>& feeds, int32_t most) {
     plan.lanes[i].max_tokens = plan.lanes[i].num_rows = most;
   }
   Reservation reservation = kv_->reserve(plan);
+  freed_memory_->poison_begun(plan, reservation.state_copies());
   build_batch(plan, reservation.copies(), table_shape(executor_->limits(), *kv_), batch_);
   batch_.state_copies.assign(reservation.state_copies().begin(), reservation.state_copies().end());
   const Ticket ticket = executor_->forward(batch_);
@@ -70,7 +78,7 @@ int32_t ModelCacheRig::step(const std::vector<Feed>& feeds, int32_t most) {
   }
   reservation.commit();
   if (const std::string problem = kv_->audit(); !problem.empty()) throw std::logic_error(problem);
-  poison();
+  freed_memory_->poison();
   return num_found;
 }
 
@@ -96,26 +104,13 @@ int32_t ModelCacheRig::run(const KnownText& text, int32_t most) {
   const SequenceId sequence = kv_->create({});
   const int32_t num_found = compute(sequence, text, text.size(), most);
   kv_->destroy(sequence);
-  poison();
+  freed_memory_->poison();
   return num_found;
 }
 
 void ModelCacheRig::close() {
   kv_->offload_all([] { return false; });
   if (store_ != nullptr) store_->write_all_files([] { return false; });
-}
-
-// Bytes of 0xff are NaN in f16 and f32.
-void ModelCacheRig::poison() {
-  const StatePool& states = kv_->states();
-  std::vector<std::byte> bytes(static_cast<size_t>(executor_->state_bytes()), std::byte{0xff});
-  for (int32_t slot = 0; slot < states.num_slots(); ++slot) {
-    if (states.is_used(slot) || states.is_snapshot(slot)) continue;
-    for (int32_t bank = 0; bank < 2; ++bank) executor_->write_state(slot, bank, bytes);
-  }
-  bytes.assign(static_cast<size_t>(executor_->page_bytes()), std::byte{0xff});
-  for (int32_t page = 0; page < kv_->pool().num_pages() && !bytes.empty(); ++page)
-    if (kv_->pool().is_free(PageId{page})) executor_->write_page(PageId{page}, bytes);
 }
 
 }  // namespace quire::testing

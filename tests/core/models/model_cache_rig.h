@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "core/engine/loop/freed_memory.h"
 #include "core/engine/prefixes/prefix_store.h"
 #include "core/kv/kv_cache.h"
 #include "core/models/model.h"
@@ -25,6 +27,7 @@ struct RigOptions {
   int32_t num_pages = 0;
   int32_t max_sequences = 4;
   int32_t max_seq_len = 320;
+  int32_t num_window_slots = 0;  // of each group of layers with a window; 0: they have pages like the others
   PrefixStoreOptions prefixes;
   const FileSystem* files = &posix_file_system();
 };
@@ -53,6 +56,7 @@ class ModelCacheRig {
   void close();
 
   KvCache& kv() { return *kv_; }
+  bool has_windows() const { return !executor_->limits().windows.empty(); }
   int64_t num_different_rows() const { return num_different_rows_; }
   int64_t num_rows() const { return num_rows_; }
 
@@ -64,13 +68,13 @@ class ModelCacheRig {
   };
 
   void compare(const PlannedLane& lane, const Feed& feed, const Drawn& drawn);
-  void poison();
 
   std::unique_ptr<TransformerExecutor> executor_;
   Log log_;
   NoListener listener_;
   std::unique_ptr<PrefixStore> store_;
   std::unique_ptr<KvCache> kv_;
+  std::optional<FreedMemory> freed_memory_;
   Batch batch_;
   int64_t num_different_rows_ = 0;
   int64_t num_rows_ = 0;

@@ -146,6 +146,71 @@ TEST_P(StateMatrix, FileTierOfAnotherProcess) {
   });
 }
 
+// Families with windows beside states: pages, windows and slots leave and return together. Either all pages
+// are evicted, or only the slots of windows.
+class WindowMatrix : public StateMatrix {
+ protected:
+  // Calls `body` with options of caches whose windows have slots of their own.
+  template <typename Body>
+  void for_each_window_size(Body body) {
+    for_each_size([&](const KnownText& known, int32_t chunk, RigOptions options) {
+      for (const bool evicts_pages : {true, false}) {
+        SCOPED_TRACE(evicts_pages ? "all pages are evicted" : "windows are evicted");
+        const int32_t of_sequence = pages_for(options.max_seq_len, options.page_tokens);
+        options.num_pages = evicts_pages ? of_sequence : 0;
+        options.num_window_slots = of_sequence;
+        body(known, chunk, options);
+        if (HasFatalFailure()) return;
+      }
+    });
+  }
+};
+
+TEST_P(WindowMatrix, ColdAndHit) {
+  for_each_window_size([&](const KnownText& known, int32_t chunk, const RigOptions& options) {
+    ModelCacheRig rig(model_, options);
+    ASSERT_TRUE(rig.has_windows());
+    EXPECT_EQ(rig.run(known, chunk), 0);
+    EXPECT_EQ(rig.run(known, chunk), last_line(known.size()));
+    evict_all(rig);
+    EXPECT_EQ(rig.run(known, chunk), 0) << "a snapshot is lost with its windows";
+    expect_equal(rig);
+  });
+}
+
+TEST_P(WindowMatrix, HostTier) {
+  for_each_window_size([&](const KnownText& known, int32_t chunk, RigOptions options) {
+    options.prefixes.host_bytes = uint64_t{1} << 30;
+    ModelCacheRig rig(model_, options);
+    rig.run(known, 64);
+    evict_all(rig);
+    EXPECT_EQ(rig.run(known, chunk), last_line(known.size()));
+    EXPECT_EQ(rig.run(known, chunk), last_line(known.size())) << "again, from the cache";
+    expect_equal(rig);
+  });
+}
+
+TEST_P(WindowMatrix, FileTierOfAnotherProcess) {
+  for_each_window_size([&](const KnownText& known, int32_t chunk, RigOptions options) {
+    MemoryFileSystem files;
+    files.write("store/README", "a directory of somebody");
+    options.prefixes.directory = "store";
+    options.prefixes.directory_bytes = uint64_t{1} << 30;
+    options.files = &files;
+    {
+      ModelCacheRig first(model_, options);
+      first.run(known, 64);
+      evict_all(first);
+      first.close();
+    }
+    ModelCacheRig second(model_, options);
+    EXPECT_EQ(second.run(known, chunk), last_line(known.size()));
+    const KnownText longer = other_end(known, known.size() - 3, 30);
+    EXPECT_EQ(second.run(longer, chunk), last_line(known.size() - 2)) << "the next turn";
+    expect_equal(second);
+  });
+}
+
 // A preempted job loses its sequence, and continues from what the cache still has: all, or nothing.
 TEST_P(StateMatrix, Preempted) {
   for_each_size([&](const KnownText& known, int32_t chunk, RigOptions options) {
@@ -347,6 +412,11 @@ std::string name_of(const ::testing::TestParamInfo<StateMatrix::ParamType>& para
 
 INSTANTIATE_TEST_SUITE_P(Families, StateMatrix,
                          ::testing::Combine(::testing::ValuesIn(kFamilies), ::testing::Values(1, 2)),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(Families, WindowMatrix,
+                         ::testing::Combine(::testing::Values("recurrent_gemma", "lfm3"),
+                                            ::testing::Values(1, 2)),
                          name_of);
 
 }  // namespace

@@ -242,9 +242,28 @@ TEST_F(StoredStatesTest, PausedAndPreemptedJobsContinueWithTheSameTokens) {
   EXPECT_EQ(engine.executor->num_bad_reads(), 0);
 }
 
-TEST_F(StoredStatesTest, WindowsBesideStatesAreRefused) {
+TEST_F(StoredStatesTest, WindowsReturnWithTheirStates) {
+  for (const int32_t num_slots : {16, 64}) {
+    FakeEngineOptions options;
+    options.limits.num_state_slots = 3;
+    options.limits.windows = {{16, num_slots}};
+    options.cache.start_thread = false;
+    options.cache.prefixes = on_host();
+    FakeEngine engine(options);
+    const auto run = [&](uint64_t seed) {
+      const auto job = engine.cache->submit(greedy(tokens_of(seed, 60), 5));
+      engine.run_to_idle();
+      EXPECT_EQ(read_all(*job).tokens, fake_greedy(tokens_of(seed, 60), 5, kVocab)) << seed;
+      return job->result().cached_tokens;
+    };
+    for (uint64_t seed = 1; seed <= 8; ++seed) EXPECT_EQ(run(seed), 0);
+    for (uint64_t seed = 1; seed <= 8; ++seed) EXPECT_EQ(run(seed), 48) << seed;
+    EXPECT_EQ(engine.executor->num_bad_reads(), 0);
+  }
+}
+
+TEST_F(StoredStatesTest, WindowsWithoutStatesAreRefused) {
   FakeEngineOptions options;
-  options.limits.num_state_slots = 3;
   options.limits.windows = {{16, 64}};
   options.cache.start_thread = false;
   options.cache.prefixes = on_host();

@@ -120,6 +120,55 @@ TEST(ElasticPages, MemoryUnusedForAWhileIsReleased) {
   EXPECT_EQ(engine.cache->thread().next_event(), TimePoint::max());
 }
 
+// Returns the largest number of state slots that were used at the same time until the engine is idle.
+int32_t most_slots(FakeEngine& engine) {
+  int32_t most = 0;
+  while (engine.cache->thread().run_once() == StepOutcome::advanced)
+    most = std::max(most, engine.cache->thread().loop().kv().states().num_used());
+  return most;
+}
+
+TEST(ElasticPages, StateSlotsComeAndGoWithPages) {
+  SimulatedClock clock;
+  const auto runtime = runtime_of(100 * kPageBytes, clock);
+  FakeEngineOptions options = elastic_engine(runtime);
+  options.limits.num_state_slots = 10;
+  options.limits.least_state_slots = 2;
+  options.cache.page_idle_time = std::chrono::seconds(10);
+  FakeEngine engine(options);
+  const StatePool& states = engine.cache->thread().loop().kv().states();
+  EXPECT_EQ(states.num_slots(), 2);
+  for (int32_t time = 0; time < 2; ++time) {
+    const auto jobs = submit_jobs(engine, 5);
+    EXPECT_EQ(most_slots(engine), 5);
+    EXPECT_EQ(states.num_slots(), 10);
+    expect_right(jobs);
+    for (int32_t check = 0; check < 2; ++check) {
+      clock.advance(std::chrono::seconds(10));
+      engine.run_to_idle();
+    }
+    EXPECT_EQ(states.num_slots(), 2);
+    EXPECT_EQ(runtime->leased_bytes(kCard), 0U);
+  }
+  EXPECT_EQ(engine.executor->num_bad_reads(), 0);
+}
+
+TEST(ElasticPages, ACacheGrowsForStateSlotsAlone) {
+  for (const bool has_memory : {true, false}) {
+    const auto runtime = runtime_of((has_memory ? 100 : 0) * kPageBytes + 1);
+    FakeEngineOptions options = elastic_engine(runtime);
+    options.limits.least_pages = 16;
+    options.limits.num_state_slots = 10;
+    options.limits.least_state_slots = 2;
+    FakeEngine engine(options);
+    const auto jobs = submit_jobs(engine, 3);
+    EXPECT_EQ(most_slots(engine), has_memory ? 3 : 2);
+    EXPECT_EQ(num_pages(engine), has_memory ? 20 : 16);
+    expect_right(jobs);
+    EXPECT_EQ(engine.cache->stats().preemptions, 0U);
+  }
+}
+
 TEST(ElasticPages, OtherCachesGetOnlyTheUnusedMemory) {
   const auto runtime = runtime_of(20 * kPageBytes);
   FakeEngine engine(elastic_engine(runtime));
