@@ -299,12 +299,14 @@ void FakeExecutor::compute(const Batch& batch) {
   }
   check(batch);
   copy_pages(batch);
+  // Pages of jobs that have ended since may have other content after a pass that was completed before.
+  const bool is_written = runs_ahead_ && is_ahead_written_;
   for (size_t shard = 0; shard < slots_.size(); ++shard) {
     if (shard > 0 && before_shard) before_shard(batch);
-    if (!runs_ahead_ || !is_ahead_written_) write(batch, shard);
+    if (!is_written) write(batch, shard);
   }
-  if (!shallow) read_windows(batch);
-  if (!shallow) read_states(batch);
+  if (!shallow && !is_written) read_windows(batch);
+  if (!shallow && !is_written) read_states(batch);
   num_rows_ = batch.num_logit_rows();
   const auto vocab_size = static_cast<size_t>(limits_.vocab_size);
   for (int32_t row = 0; row < num_rows_; ++row) {
