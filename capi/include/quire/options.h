@@ -43,8 +43,8 @@
 /* Drafters of speculative decoding: what proposes tokens for a step to verify. None changes an answer. */
 #define QUIRE_DRAFTER_AUTO 0 /* the best one that the model has without further files */
 #define QUIRE_DRAFTER_NONE 1 /* no tokens are proposed */
-#define QUIRE_DRAFTER_NGRAM \
-  2 /* what followed the last tokens where they occurred before in prompt or answer */
+/* What followed the last tokens where they occurred before in prompt or answer. */
+#define QUIRE_DRAFTER_NGRAM 2
 
 /* Quotas of one namespace in a cache. */
 #define QUIRE_QUOTA_RUNNING_JOBS 0 /* jobs that run at the same time; other jobs of the namespace wait */
