@@ -17,7 +17,7 @@ LayerType type_of_layer(const ModelReader& reader, int32_t layer) {
   if (!list->is_array() || list->elements().empty())
     throw Error(ErrorCode::format, "{} must be a list of kinds of layers", list->where());
   const JsonView entry = list->items()[static_cast<size_t>(layer) % list->elements().size()];
-  const std::string word = entry.as_string();
+  const std::string& word = entry.as_string();
   if (word == "recurrent") return LayerType::recurrent;
   if (word == "attention") return LayerType::sliding;
   throw Error(ErrorCode::unsupported, "{}: \"{}\" is not supported; supported are recurrent and attention",

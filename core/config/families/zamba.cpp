@@ -78,7 +78,7 @@ AttentionPart attention_part(ModelReader& reader, LayerSpec& layer, const BlockU
 SharedBlockPart block_part(ModelReader& reader, LayerSpec& layer, int32_t index, const BlockUse& use) {
   const std::string prefix = "shared_transformer.", mlp = prefix + "feed_forward.";
   const std::string adapter = fmt::format("{}gate_up_proj_adapter_list.{}.", mlp, use.number);
-  const int32_t width = reader.int_or("intermediate_size", 4 * reader.hidden(), 1, 1 << 20);
+  const int32_t width = reader.int_or("intermediate_size", int64_t{4} * reader.hidden(), 1, 1 << 20);
   const int32_t rank = adapter_rank(reader);
   SharedBlockPart part;
   part.norm = reader.norm(reader.key(use.first_layer, prefix + "input_layernorm"), 2 * reader.hidden());
