@@ -30,6 +30,11 @@ void set_reason(const JobRecord& job, DraftReason reason) {
   job.channel->progress.drafts.reason.store(reason, std::memory_order_relaxed);
 }
 
+// True if the job has its first new token and may draw the next one.
+bool is_generating(const JobRecord& job) {
+  return job.request.kind == JobKind::generate && job.first_token && job.runnable();
+}
+
 int32_t most_drafts(const JobRecord& job, const DraftingOptions& options) {
   return job.request.max_drafts.value_or(options.max_drafts);
 }
@@ -114,7 +119,7 @@ void Drafting::find_draftees() {
   const bool has_prompts = drafter_ != nullptr && computes_prompts();
   for (const auto& entry : jobs_.running()) {
     JobRecord& job = *entry;
-    if (job.request.kind != JobKind::generate || !job.first_token || !job.runnable()) continue;
+    if (!is_generating(job)) continue;
     ++step_.num_jobs;
     step_.num_tokens += job.num_lanes() * (1 + job.lane.num_candidates + job.lane.num_forced);
     if (job.lane.num_candidates > 0) continue;
@@ -284,11 +289,13 @@ bool Drafting::prefers_look_ahead() const {
   return jobs_.context().executor.follows && pace_.gain <= DraftChooser::kLeastGain;
 }
 
-// True if steps issued ahead are known to be faster for as many jobs.
+// True if steps issued ahead are known to be faster for as many jobs as generate now.
 bool Drafting::is_crowded() const {
   const EngineContext& context = jobs_.context();
-  return context.executor.follows && context.options.drafter == nullptr &&
-         context.options.drafting.drafter == DrafterKind::automatic && step_.num_jobs > kMostJobsAhead;
+  const bool has_limit = context.executor.follows && context.options.drafter == nullptr &&
+                         context.options.drafting.drafter == DrafterKind::automatic;
+  return has_limit && std::count_if(jobs_.running().begin(), jobs_.running().end(),
+                                    [](const auto& job) { return is_generating(*job); }) > kMostJobsAhead;
 }
 
 bool Drafting::looks_ahead() const {

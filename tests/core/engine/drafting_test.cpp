@@ -448,28 +448,35 @@ TEST(DraftingTest, JobsWithoutDraftsKeepTheLookAhead) {
   EXPECT_EQ(read_all(*job).tokens, fake_greedy(kPrompt, 60, kVocab));
 }
 
-// Runs jobs that write one token again and again, on a device that looks ahead. Returns the number of draft
-// tokens.
-uint64_t drafts_of_jobs(DrafterKind drafter, int32_t num_jobs) {
+// Runs jobs that write one token again and again, on a device that looks ahead; each element is the number of
+// new tokens of a job. Returns the number of draft tokens.
+uint64_t drafts_of_jobs(DrafterKind drafter, const std::vector<int32_t>& lengths) {
   FakeEngineOptions options = roomy();
   make_drawing(options.limits);
   options.cache.drafting.drafter = drafter;
   FakeEngine engine(options);
   std::vector<std::shared_ptr<Job>> jobs;
-  for (TokenId i = 0; i < num_jobs; ++i) {
-    JobRequest request = greedy({i, 1, 2}, 60);
+  for (const int32_t length : lengths) {
+    JobRequest request = greedy({static_cast<TokenId>(jobs.size()), 1, 2}, length);
     request.sampling.logit_bias = {{5, 1000.0F}};
     jobs.push_back(engine.cache->submit(request));
   }
   engine.run_to_idle();
-  for (const auto& job : jobs) EXPECT_EQ(read_all(*job).tokens, TokenIds(60, 5));
+  for (size_t i = 0; i < jobs.size(); ++i)
+    EXPECT_EQ(read_all(*jobs[i]).tokens, TokenIds(static_cast<size_t>(lengths[i]), 5));
   return engine.cache->stats().draft_tokens;
 }
 
 TEST(DraftingTest, TheAutomaticDrafterLeavesManyJobsToTheLookAhead) {
-  EXPECT_GT(drafts_of_jobs(DrafterKind::automatic, 8), 100U);
-  EXPECT_EQ(drafts_of_jobs(DrafterKind::automatic, 9), 0U);
-  EXPECT_GT(drafts_of_jobs(DrafterKind::ngram, 9), 100U);
+  EXPECT_GT(drafts_of_jobs(DrafterKind::automatic, std::vector<int32_t>(8, 60)), 100U);
+  EXPECT_EQ(drafts_of_jobs(DrafterKind::automatic, std::vector<int32_t>(9, 60)), 0U);
+  EXPECT_GT(drafts_of_jobs(DrafterKind::ngram, std::vector<int32_t>(9, 60)), 100U);
+}
+
+TEST(DraftingTest, TheAutomaticDrafterBeginsOnceFewJobsAreLeft) {
+  std::vector<int32_t> lengths(9, 50);
+  lengths.back() = 100;
+  EXPECT_GT(drafts_of_jobs(DrafterKind::automatic, lengths), 20U);
 }
 
 // Time of a step in microseconds by its number of tokens.
