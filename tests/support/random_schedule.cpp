@@ -130,6 +130,23 @@ std::string difference(const JobOutcome& outcome, const JobOutcome& expected) {
   return {};
 }
 
+FakeEngineOptions any_shape(FakeEngineOptions options, int32_t least, std::mt19937_64& random) {
+  const auto below = [&](int32_t limit) {
+    return static_cast<int32_t>(random() % static_cast<uint32_t>(limit));
+  };
+  ExecutorLimits& limits = options.limits;
+  limits.page_tokens = 1 + below(20);
+  limits.max_pages_per_sequence = options.max_seq_len / limits.page_tokens + 1;
+  limits.num_pages = least * limits.max_pages_per_sequence + below(4 * limits.max_pages_per_sequence);
+  limits.max_sequences = least + below(12);
+  limits.max_tokens = limits.max_sequences + below(100);
+  limits.max_logit_rows = limits.max_sequences + below(40);
+  options.cache.max_chunk_tokens = below(2) == 0 ? least + below(30) : 0;
+  limits.makes_draws = below(2) == 0;
+  limits.follows = limits.makes_draws && below(2) == 0;
+  return options;
+}
+
 std::string run_random_schedule(Engine& cache, const std::vector<KnownJob>& known, std::mt19937_64& random) {
   return Schedule(cache, known, random).run();
 }

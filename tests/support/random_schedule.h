@@ -30,6 +30,10 @@ struct KnownJob {
   JobOutcome alone;
 };
 
+// Changes options so that the device and its cache are tight or generous in each respect. `least` sequences
+// of options.max_seq_len tokens always fit.
+FakeEngineOptions any_shape(FakeEngineOptions options, int32_t least, std::mt19937_64& random);
+
 // Runs a random selection of `known`, some of them several times, on a cache without a thread. Returns an
 // empty string if each has the same output as alone, otherwise the first difference.
 std::string run_random_schedule(Engine& cache, const std::vector<KnownJob>& known, std::mt19937_64& random);

@@ -7,6 +7,7 @@
 
 #include "core/engine/loop/live_jobs.h"
 #include "tests/support/engine_fakes.h"
+#include "tests/support/one_text.h"
 
 namespace quire::testing {
 namespace {
@@ -78,36 +79,6 @@ TEST_F(CandidatesTest, AFaultAfterTheEndDoesNotUndoTheEnd) {
   engine_.run_to_idle();
   EXPECT_EQ(job->result().reason, FinishReason::stop_string) << job->result().message;
 }
-
-// Allows one text, and must be given each token exactly once.
-class OneText final : public TokenConstraint {
- public:
-  explicit OneText(TokenIds text) : text_(std::move(text)) {}
-  std::unique_ptr<TokenMatcher> start() const override { return std::make_unique<Place>(text_); }
-
- private:
-  class Place final : public TokenMatcher {
-   public:
-    explicit Place(TokenIds text) : text_(std::move(text)) {}
-    void mask(gsl::span<uint32_t> words) override {
-      std::fill(words.begin(), words.end(), 0U);
-      const auto token = static_cast<size_t>(text_.at(num_said_));
-      words[token / 32] = 1U << (token % 32);
-    }
-    bool accept(TokenId token) override { return token == text_.at(num_said_++); }
-    void rollback(int32_t num_tokens) override { num_said_ -= static_cast<size_t>(num_tokens); }
-    bool may_end() const override { return false; }
-    bool forces() const override { return true; }
-    void force(int32_t, TokenIds&) const override {}
-    std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<Place>(*this); }
-
-   private:
-    TokenIds text_;
-    size_t num_said_ = 0;
-  };
-
-  TokenIds text_;
-};
 
 TEST_F(CandidatesTest, AFaultAfterTheAcceptedTokensShowsInTheNextStep) {
   JobRequest request = greedy(prompt_, 12);

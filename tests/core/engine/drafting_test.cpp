@@ -9,6 +9,7 @@
 #include "tests/simulation/sums_constraint.h"
 #include "tests/support/case_stride.h"
 #include "tests/support/fake_drafter.h"
+#include "tests/support/one_text.h"
 #include "tests/support/random_schedule.h"
 
 namespace quire::testing {
@@ -124,25 +125,14 @@ TEST(DraftingTest, NoDrafterChangesTheOutputOfAJobAlone) {
   }
 }
 
-// Returns options that are tight or generous in each respect; the largest job always fits.
-FakeEngineOptions any_shape(std::mt19937_64& random) {
-  const auto below = [&](int32_t limit) {
-    return static_cast<int32_t>(random() % static_cast<uint32_t>(limit));
-  };
-  FakeEngineOptions options = roomy();
+// Returns any_shape with states and windows.
+FakeEngineOptions any_memory(std::mt19937_64& random) {
+  FakeEngineOptions options = any_shape(roomy(), 2, random);
   ExecutorLimits& limits = options.limits;
-  limits.page_tokens = 1 + below(20);
-  limits.max_pages_per_sequence = kMaxSeqLen / limits.page_tokens + 1;
-  limits.num_pages = 2 * limits.max_pages_per_sequence + below(4 * limits.max_pages_per_sequence);
-  limits.max_sequences = 2 + below(12);
-  limits.max_tokens = limits.max_sequences + below(100);
-  limits.max_logit_rows = limits.max_sequences + below(40);
-  options.cache.max_chunk_tokens = below(2) == 0 ? 2 + below(30) : 0;
-  limits.makes_draws = below(2) == 0;
-  limits.follows = limits.makes_draws && below(2) == 0;
-  limits.max_draw_edits = limits.makes_draws ? below(120) : 0;
-  if (below(3) == 0) limits.num_state_slots = limits.max_sequences + 2;
-  if (below(3) == 0) limits.windows.push_back({3 + below(30), limits.num_pages});
+  limits.max_draw_edits = limits.makes_draws ? static_cast<int32_t>(random() % 120) : 0;
+  if (random() % 3 == 0) limits.num_state_slots = limits.max_sequences + 2;
+  if (random() % 3 == 0)
+    limits.windows.push_back({3 + static_cast<int32_t>(random() % 30), limits.num_pages});
   return options;
 }
 
@@ -153,7 +143,7 @@ TEST(DraftingTest, NoDrafterChangesTheOutputInAnyCompany) {
   uint64_t num_preemptions = 0;
   for (uint64_t seed = 1; seed <= 300; seed += stride_if_sanitized(10)) {
     std::mt19937_64 random(seed);
-    FakeEngineOptions options = any_shape(random);
+    FakeEngineOptions options = any_memory(random);
     const auto texts = texts_of(known, 0.8);
     draft_known(options, texts, 1 + static_cast<int32_t>(random() % kMaxDrafts), seed);
     if (random() % 4 == 0) options.cache.drafter = nullptr;  // n-grams
@@ -175,38 +165,6 @@ TEST(DraftingTest, NoDrafterChangesTheOutputInAnyCompany) {
   EXPECT_GT(num_drafts - num_accepted, 1000U / stride_if_sanitized(10));
   EXPECT_GT(num_preemptions, 100U / stride_if_sanitized(10));
 }
-
-// Allows one text.
-class OneText final : public TokenConstraint {
- public:
-  explicit OneText(TokenIds text) : text_(std::move(text)) {}
-  std::unique_ptr<TokenMatcher> start() const override { return std::make_unique<Place>(text_); }
-
- private:
-  class Place final : public TokenMatcher {
-   public:
-    explicit Place(TokenIds text) : text_(std::move(text)) {}
-    void mask(gsl::span<uint32_t> words) override {
-      std::fill(words.begin(), words.end(), 0U);
-      const auto token = static_cast<size_t>(text_.at(num_said_));
-      words[token / 32] = 1U << (token % 32);
-    }
-    bool accept(TokenId token) override {
-      if (token != text_.at(num_said_)) return false;
-      ++num_said_;
-      return true;
-    }
-    void rollback(int32_t num_tokens) override { num_said_ -= static_cast<size_t>(num_tokens); }
-    bool may_end() const override { return false; }
-    std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<Place>(*this); }
-
-   private:
-    TokenIds text_;
-    size_t num_said_ = 0;
-  };
-
-  TokenIds text_;
-};
 
 // A text that repeats a sentence of nine tokens, which the constraint makes the only one.
 JobRequest repetitive(int32_t max_new_tokens) {

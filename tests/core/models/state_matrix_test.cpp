@@ -86,6 +86,13 @@ class StateMatrix : public ::testing::TestWithParam<std::tuple<const char*, int3
     EXPECT_EQ(rig.num_different_rows(), 0) << "of " << rig.num_rows();
     EXPECT_GT(rig.num_rows(), 0);
   }
+  // Makes caches keep prefixes in a directory of `files` that holds something else already.
+  static void use_directory(MemoryFileSystem& files, RigOptions& options) {
+    files.write("store/README", "a directory of somebody");
+    options.prefixes.directory = "store";
+    options.prefixes.directory_bytes = uint64_t{1} << 30;
+    options.files = &files;
+  }
   // Evicts all pages and snapshots of a cache that is large enough for one long text.
   void evict_all(ModelCacheRig& rig) {
     while (others_.size() < 2) others_.push_back(text(50 + static_cast<uint32_t>(others_.size()), 300));
@@ -131,10 +138,7 @@ TEST_P(StateMatrix, HostTier) {
 TEST_P(StateMatrix, FileTierOfAnotherProcess) {
   for_each_size([&](const KnownText& known, int32_t chunk, RigOptions options) {
     MemoryFileSystem files;
-    files.write("store/README", "a directory of somebody");
-    options.prefixes.directory = "store";
-    options.prefixes.directory_bytes = uint64_t{1} << 30;
-    options.files = &files;
+    use_directory(files, options);
     {
       ModelCacheRig first(model_, options);
       first.run(known, 64);
@@ -193,10 +197,7 @@ TEST_P(WindowMatrix, HostTier) {
 TEST_P(WindowMatrix, FileTierOfAnotherProcess) {
   for_each_window_size([&](const KnownText& known, int32_t chunk, RigOptions options) {
     MemoryFileSystem files;
-    files.write("store/README", "a directory of somebody");
-    options.prefixes.directory = "store";
-    options.prefixes.directory_bytes = uint64_t{1} << 30;
-    options.files = &files;
+    use_directory(files, options);
     {
       ModelCacheRig first(model_, options);
       first.run(known, 64);
