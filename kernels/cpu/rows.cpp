@@ -8,19 +8,12 @@
 #include <vector>
 
 #include "kernels/cpu/device.h"
+#include "kernels/cpu/row_math.h"
 #include "kernels/cpu/table_entries.h"
 #include "kernels/interface/half.h"
 
 namespace quire::kernels::cpu_entries {
 namespace {
-
-size_t size(int32_t count) {
-  return static_cast<size_t>(count);
-}
-
-float sigmoid(float x) {
-  return 1.0f / (1.0f + std::exp(-x));
-}
 
 float softplus(float x) {
   return std::max(x, 0.0f) + std::log1p(std::exp(-std::fabs(x)));

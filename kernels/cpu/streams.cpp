@@ -4,18 +4,11 @@
 #include <cmath>
 
 #include "kernels/cpu/device.h"
+#include "kernels/cpu/row_math.h"
 #include "kernels/cpu/table_entries.h"
 
 namespace quire::kernels::cpu_entries {
 namespace {
-
-size_t size(int32_t count) {
-  return static_cast<size_t>(count);
-}
-
-float sigmoid(float x) {
-  return 1.0f / (1.0f + std::exp(-x));
-}
 
 // Square matrix of a token: C of ConnectionSpec.
 struct Mixing {
