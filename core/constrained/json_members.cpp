@@ -77,11 +77,12 @@ bool JsonMachine::may_come(const ObjectProgram& program, const Facts& facts, con
   if (!leaves_enough_members(program, facts, member)) return false;
   if (!program.in_order) return true;
   if (!keeps_order(program, facts, key)) return false;
+  const bool is_simple = program.implications.empty() && program.obligations == 0 && program.min == 0;
+  if (is_simple) return true;
   // The others come last, so no name may still be needed.
   if (key.name == kNoName && !needs_none_before(program.num_names, needed_names(program, facts)))
     return false;
-  const bool is_simple = program.implications.empty() && program.obligations == 0 && program.min == 0;
-  return is_simple || can_be_completed(program, with_member(program, facts, member));
+  return can_be_completed(program, with_member(program, facts, member));
 }
 
 // Returns whether `max` leaves enough members for those still required after adding this one.
