@@ -1,6 +1,5 @@
 #include "capi/src/cache_settings.h"
 
-#include <array>
 #include <string_view>
 
 #include "core/engine/model/precision.h"
@@ -13,6 +12,9 @@ constexpr std::string_view name_of(int32_t kv_format) {
 }
 static_assert(name_of(QUIRE_KV_F16) == "F16" && name_of(QUIRE_KV_Q8) == "Q8" &&
               name_of(QUIRE_KV_Q6) == "Q6" && name_of(QUIRE_KV_Q4) == "Q4" && name_of(QUIRE_KV_FP8) == "FP8");
+static_assert(QUIRE_DRAFTER_AUTO == static_cast<int32_t>(DrafterKind::automatic));
+static_assert(QUIRE_DRAFTER_NONE == static_cast<int32_t>(DrafterKind::none));
+static_assert(QUIRE_DRAFTER_NGRAM == static_cast<int32_t>(DrafterKind::ngram));
 
 NamespaceQuota quota_of(const CacheSettings& cache, const NamespaceSettings& own) {
   NamespaceQuota out;
@@ -22,9 +24,6 @@ NamespaceQuota quota_of(const CacheSettings& cache, const NamespaceSettings& own
   out.weight = own.weight;
   return out;
 }
-
-// By QUIRE_DRAFTER_*.
-constexpr std::array kDrafters = {DrafterKind::automatic, DrafterKind::none, DrafterKind::ngram};
 
 quire::PrefixStoreOptions prefixes_of(const CacheSettings& settings) {
   constexpr int64_t kDefaultDirectoryBytes = int64_t{4} << 30;
@@ -78,7 +77,7 @@ ModelCacheOptions engine_options(const CacheSettings& settings) {
   out.engine.device_weight = settings.device_weight;
   out.engine.step_stretch = settings.step_stretch;
   out.engine.prefixes = prefixes_of(settings);
-  out.engine.drafting.drafter = kDrafters[static_cast<size_t>(settings.drafter)];
+  out.engine.drafting.drafter = static_cast<DrafterKind>(settings.drafter);
   out.engine.drafting.max_drafts = settings.max_drafts;
   out.engine.max_pinned_pages = settings.max_pinned_pages;
   out.engine.default_quota = quota_of(settings, {});

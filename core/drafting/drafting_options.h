@@ -11,9 +11,9 @@ inline constexpr int32_t kMaxDrafts = 15;
 
 // Component that proposes draft tokens. No drafter changes the output of a job.
 enum class DrafterKind : int32_t {
-  none = 0,
-  ngram = 1,      // continues the longest suffix of prompt and answer that occurred before in them
-  automatic = 2,  // the best one that needs no file: ngram
+  automatic = 0,  // the best one that needs no file: ngram
+  none = 1,
+  ngram = 2,  // continues the longest suffix of prompt and answer that occurred before in them
 };
 
 struct DraftingOptions {
