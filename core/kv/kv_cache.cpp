@@ -17,19 +17,15 @@ std::string domain_key(const PrefixDomain& domain) {
   return fmt::format("{}/{}", domain.adapter_generation, domain.name_space);
 }
 
-StateSlotRange slot_range(const KvCacheOptions& options) {
-  const PagePoolOptions& pool = options.pool;
-  return {options.num_state_slots, options.least_state_slots, pool.num_pages,
-          pool.least_pages > 0 ? pool.least_pages : pool.num_pages};
-}
-
 }  // namespace
 
 KvCache::KvCache(const KvCacheOptions& options)
     : pool_(options.pool),
       seams_{options.offload_tier, options.listener, options.room},
       names_(static_cast<size_t>(options.pool.num_pages)),
-      states_(slot_range(options), options.pool.page_tokens),
+      states_({options.num_state_slots, options.least_state_slots, options.pool.num_pages,
+               options.pool.least_pages},
+              options.pool.page_tokens),
       sequences_(static_cast<size_t>(options.max_pages_per_sequence)) {
   Expects(options.windows.size() <= kMaxWindowGroups);
   Expects(seams_.offload_tier == nullptr || options.windows.empty() || options.num_state_slots > 0);

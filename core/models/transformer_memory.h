@@ -25,9 +25,7 @@ struct CachePages : kernels::KvShape {
   int32_t least_pages = 0;
   int32_t least_state_slots = 0;  // the same for state slots; 0: all of num_state_slots
 
-  StateSlotRange state_slots() const {
-    return {num_state_slots, least_state_slots, num_pages, least_pages > 0 ? least_pages : num_pages};
-  }
+  StateSlotRange state_slots() const { return {num_state_slots, least_state_slots, num_pages, least_pages}; }
 };
 
 // Returns the index of a layer's page table: 0, or 1 + the index of its window group.

@@ -44,9 +44,7 @@ struct ExecutorLimits {
 
   // Returns the number of pages that exist regardless of other users of the memory.
   int32_t guaranteed_pages() const { return least_pages > 0 ? least_pages : num_pages; }
-  StateSlotRange state_slots() const {
-    return {num_state_slots, least_state_slots, num_pages, guaranteed_pages()};
-  }
+  StateSlotRange state_slots() const { return {num_state_slots, least_state_slots, num_pages, least_pages}; }
 };
 
 // One forward pass and the draws from it.
