@@ -22,6 +22,8 @@ struct PullCommandOptions {
   bool quiet = false;
   bool json = false;
   bool json_lines = false;
+
+  bool prints_json() const { return json || json_lines; }
 };
 
 // Bar, share, size, speed and remaining time, on a terminal.
@@ -117,8 +119,7 @@ hub::PulledModel pull_with_progress(const PullCommandOptions& options, const Int
   settings.num_connections = options.num_connections;
   settings.num_retries = options.num_retries;
   const hub::ModelName name = hub::parse_model_name(options.name);
-  const bool is_json = options.json || options.json_lines;
-  const bool has_lines = !options.quiet && !is_json;
+  const bool has_lines = !options.quiet && !options.prints_json();
   DownloadBar bar;
   ProgressLines lines;
   const hub::PullObserver observer{
@@ -146,7 +147,7 @@ hub::PulledModel pull_with_progress(const PullCommandOptions& options, const Int
 
 int pull(const PullCommandOptions& options, Interrupt& interrupt) {
   const hub::PulledModel pulled = pull_with_progress(options, interrupt);
-  if (options.json || options.json_lines) {
+  if (options.prints_json()) {
     print_json({{"model", pulled.model.name.text()},
                 {"path", pulled.model.path},
                 {"commit", pulled.model.commit},
