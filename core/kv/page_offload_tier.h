@@ -39,11 +39,12 @@ class PageOffloadTier {
   // Fills `page` with the stored content. If it returns false, the content of `page` is undefined.
   virtual bool get(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept = 0;
 
-  // The same for snapshots. get_state fills bank 0 of the slot, the page and the slots of windows. Returns
-  // the bank to continue from, 0 or kernels::kFromLineBefore, or -1 if it cannot; then the content of all of
-  // them is undefined.
+  // True if the tier stores snapshots.
   virtual bool has_states() const noexcept = 0;
+  // Stores a copy of a snapshot if there is space; otherwise it is lost.
   virtual void put_state(const OffloadedState& state) noexcept = 0;
+  // Fills bank 0 of the slot, the page and the slots of windows. Returns the bank to continue from, 0 or
+  // kernels::kFromLineBefore, or -1 if it cannot; then the content of all of them is undefined.
   virtual int32_t get_state(const OffloadedState& state) noexcept = 0;
 };
 

@@ -85,11 +85,11 @@ class Executor {
   virtual void read_hidden(int32_t /*first_row*/, gsl::span<float> /*out*/) {
     throw Error(ErrorCode::unsupported, "this executor cannot return hidden states");
   }
-  // Returns the bytes of one page of a page table, over all layers and devices; 0 if pages cannot be read or
-  // no layer has any. Table 0 is that of the cache, 1 + g that of window group g, whose pages are its slots.
-  // The same bytes written to any page of the table give the same keys and values there. read_page and
-  // write_page wait for passes issued before: an abandoned pass may still write to a page that has a new
-  // owner.
+  // Returns the bytes of one page of a page table, over all layers and devices. Returns 0 if pages cannot be
+  // read, or if no layer uses the table. Table 0 is the page table of the cache; table 1 + g is that of
+  // window group g, and its pages are the slots of the window. The same bytes written to any page of the
+  // table give the same keys and values there. read_page and write_page wait for passes issued before: an
+  // abandoned pass may still write to a page that has a new owner.
   virtual uint64_t page_bytes(int32_t /*table*/) const { return 0; }
   virtual void read_page(int32_t /*table*/, PageId /*page*/, gsl::span<std::byte> /*out*/) {
     throw Error(ErrorCode::unsupported, "this executor cannot read pages");

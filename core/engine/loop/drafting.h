@@ -85,8 +85,8 @@ class Drafting {
     double gain = 1.1;
     int32_t num_plain_steps = 0;  // since the last one with drafts or the last probe
     double saved_seconds = 0.0;   // for probes; below 0 if they took more than expected
-    double seconds_without_probe =
-        0.0;                 // expected time of the running step without its probe; 0: it has none
+    // Expected time of the running step without its probe; 0: it has none.
+    double seconds_without_probe = 0.0;
     size_t next_probed = 0;  // index of the offer with which the next probe begins
   };
   Pace pace_;

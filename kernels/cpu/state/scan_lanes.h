@@ -1,4 +1,5 @@
-// Selective scan (Mamba-1, RG-LRU), 16 channels at a time: the recurrence token by token from the line on.
+// Selective scan (Mamba-1, RG-LRU) of 16 channels: computes the recurrence token by token, from the last
+// line.
 //
 // The decay depends on channel and state element, so a sum over the rows of a line would need as many
 // exponentials as the recurrence from the line does. A step therefore repeats the rows that the bank holds,

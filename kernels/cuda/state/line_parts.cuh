@@ -50,8 +50,8 @@ struct SplitColumns {
   uint32_t low[4];
 };
 
-// Sums of products: of the high parts, and of high with low parts. The product of low parts is too small to
-// count. They are apart, so that fewer products wait for one another.
+// Sums of products: of the high parts, and of high with low parts. The product of two low parts is too small
+// to matter. There are two sums, so that a product waits for fewer of the products before it.
 struct SplitSums {
   float high[4] = {};
   float mixed[4] = {};

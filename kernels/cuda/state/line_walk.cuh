@@ -1,6 +1,6 @@
 // One line of a warp's 16 columns: updates, results, and the state at the next line. Everything is in the
-// registers of the warp; products are [column, key] times [key, token] and the like, so that the results of
-// one are an operand of the next. See lines.cu.
+// registers of the warp. Each product is laid out so that its result can be an operand of the next product
+// as it is, for example [column, key] times [key, token]. lines.cu has the formulas.
 #pragma once
 
 #include "kernels/cuda/state/line_parts.cuh"

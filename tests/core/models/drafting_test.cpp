@@ -26,7 +26,7 @@ ModelCacheOptions small_cache() {
   return options;
 }
 
-// Time stands still, so that drafts are used whenever there are some.
+// The clock does not advance, so drafts are used whenever there are some.
 std::shared_ptr<Engine> still_cache(const std::shared_ptr<const Model>& model,
                                     const ModelCacheOptions& options) {
   static const SimulatedClock clock;

@@ -227,7 +227,7 @@ internal static class ExtensionsAITest
         }
     }
 
-    /// <summary>A list of values: of a free text the embedded model may never reach the end.</summary>
+    /// <summary>The type has few values, because the embedded model may never end a free text.</summary>
     [JsonConverter(typeof(JsonStringEnumConverter<City>))]
     private enum City
     {
