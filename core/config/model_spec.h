@@ -279,6 +279,14 @@ struct SharedBlockPart {
   Mamba2Part mamba;
 };
 
+// Attention of the first layer of an EAGLE-3 network. Its matrices read [embedding_norm(e) | norm(stream)],
+// twice the hidden size, if e is the token's embedding and `norm` is the norm before the mixer.
+struct PairAttentionPart {
+  NormPart embedding_norm;
+  bool norms_stream = false;  // norm(stream) replaces the stream, to which the result is added
+  AttentionPart attention;
+};
+
 // Place of a mixer or a feed-forward part in a layer that has only the other one. The norms of the block are
 // without effect.
 struct EmptyPart {};
@@ -296,7 +304,7 @@ struct MlpAndExpertsPart {
 // To add a kind of mixer or feed-forward part, add an alternative here, and one with the same index in
 // core/layers/transformer_layer.h.
 using MixerSpec = std::variant<AttentionPart, EmptyPart, DeltaPart, Mamba2Part, Mamba1Part, LightningPart,
-                               ShortConvPart, AttentionAndMambaPart, RgLruPart, SharedBlockPart>;
+                               ShortConvPart, AttentionAndMambaPart, RgLruPart, SharedBlockPart, PairAttentionPart>;
 using FeedForwardSpec = std::variant<MlpPart, ExpertsPart, MlpAndExpertsPart, EmptyPart>;
 
 // Returns the name of a mixer for messages, such as "Mamba-2".
@@ -401,6 +409,21 @@ struct LayerInputsPart {
   float sum_scale = 1.0f;
 };
 
+// Hidden states of another model, which a draft network reads beside its tokens. A token has num_states of
+// them side by side. A network that goes on after a draft reads its own hidden state in their place; `norm`
+// and `reduction` do not apply to it.
+struct FeaturesPart {
+  int32_t num_states = 1;
+  int32_t state_columns = 0;             // hidden size of the other model
+  std::optional<NormPart> norm;          // of a state, such as the last norm of the other model
+  std::optional<MatrixPart> reduction;   // from all states of a token to `hidden` columns
+  std::optional<MatrixPart> projection;  // of [embedding_norm(e) | state_norm(s)] to the residual stream;
+                                         // nullopt: s becomes the stream, and the first layer reads e as well
+  NormPart embedding_norm;               // for the projection, as state_norm
+  NormPart state_norm;
+  bool state_first = false;  // the projection reads [state_norm(s) | embedding_norm(e)]
+};
+
 struct EmbeddingPart {
   std::string key;
   int32_t num_rows = 0;  // 0: as many as the vocabulary; more if the head has no logits for the last ones
@@ -414,6 +437,7 @@ struct EmbeddingPart {
   int32_t position_offset = 0;
   std::optional<LayerInputsPart> layer_inputs;
   MatrixParts stream_projections;  // of the residual streams after the first
+  std::optional<FeaturesPart> features;
 };
 
 struct HeadPart {
@@ -434,7 +458,7 @@ struct ModelSpec {
   int32_t vocab_size = 0;
   int32_t num_streams = 1;        // residual streams
   bool connects_streams = false;  // by hyper-connections: they begin as copies, and their mean is the result
-  bool keeps_embedding = false;   // for SharedBlockPart
+  bool keeps_embedding = false;   // for SharedBlockPart and PairAttentionPart
   EmbeddingPart embedding;
   std::vector<RopeSpec> ropes;
   std::vector<KvSpec> kvs;
