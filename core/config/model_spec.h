@@ -303,8 +303,9 @@ struct MlpAndExpertsPart {
 
 // To add a kind of mixer or feed-forward part, add an alternative here, and one with the same index in
 // core/layers/transformer_layer.h.
-using MixerSpec = std::variant<AttentionPart, EmptyPart, DeltaPart, Mamba2Part, Mamba1Part, LightningPart,
-                               ShortConvPart, AttentionAndMambaPart, RgLruPart, SharedBlockPart, PairAttentionPart>;
+using MixerSpec =
+    std::variant<AttentionPart, EmptyPart, DeltaPart, Mamba2Part, Mamba1Part, LightningPart, ShortConvPart,
+                 AttentionAndMambaPart, RgLruPart, SharedBlockPart, PairAttentionPart>;
 using FeedForwardSpec = std::variant<MlpPart, ExpertsPart, MlpAndExpertsPart, EmptyPart>;
 
 // Returns the name of a mixer for messages, such as "Mamba-2".

@@ -69,6 +69,7 @@ void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& bu
   if (part.layer_inputs) build_inputs(*part.layer_inputs, builder, layer.layer_inputs.emplace());
   if (builder.model().keeps_embedding) layer.num_copies = 1;
   if (builder.model().connects_streams) layer.num_copies = builder.model().num_streams;
+  if (part.features) build(*part.features, builder, layer.features.emplace());
   layer.stream_projections.resize(part.stream_projections.size());
   for (size_t s = 0; s < part.stream_projections.size(); ++s)
     builder.request(layer.stream_projections[s], {part.stream_projections[s]});
@@ -81,6 +82,7 @@ void needs(const EmbeddingPart& part, Needs& all) {
     all.matrix(*part.projection);
   }
   if (!part.positions_key.empty()) all.scratch(Scratch::projected, all.hidden());
+  if (part.features) needs(*part.features, all);
   if (!part.layer_inputs) return;
   const int32_t columns = part.layer_inputs->projection.num_out;
   all.scratch(Scratch::layer_input, columns);
@@ -96,6 +98,7 @@ void each_weight(const EmbeddingLayer& layer, WeightVisitor& visitor) {
   if (layer.layer_inputs) visitor.table(layer.layer_inputs->table);
   for (const PreparedWeight& matrix : layer.stream_projections) visitor.matrix(matrix, 1.0);
   if (layer.norm) each_weight(*layer.norm, visitor);
+  if (layer.features) each_weight(*layer.features, visitor);
   if (!layer.layer_inputs) return;
   visitor.matrix(layer.layer_inputs->projection, 1.0);
   each_weight(layer.layer_inputs->norm, visitor);
@@ -105,6 +108,7 @@ uint64_t mechanisms(const EmbeddingPart& part) {
   uint64_t bits = mechanisms(part.norm, kernels::kMechanismEmbeddingNorm);
   if (!part.positions_key.empty()) bits |= kernels::kMechanismPositions;
   if (part.layer_inputs) bits |= kernels::kMechanismStreams;
+  if (part.features) bits |= mechanisms(*part.features);
   return bits;
 }
 
@@ -140,6 +144,7 @@ void EmbeddingLayer::forward(const ForwardPass& pass) const {
   for (int32_t s = 0; s < num_copies; ++s)
     copy_rows(pass, space.at(Scratch::streams) + s * hidden, num_copies * hidden, space.hidden, hidden,
               hidden);
+  if (features) features->forward(pass);
   for (size_t s = 0; s < stream_projections.size(); ++s) {
     float* stream = stream_at(pass, Scratch::streams, gsl::narrow<int32_t>(s), hidden);
     multiply_rows(pass, stream_projections[s], rounded_rows(pass, space.hidden, hidden), stream,

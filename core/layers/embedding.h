@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/layers/block.h"
+#include "core/layers/features.h"
 #include "core/layers/needs.h"
 #include "core/loader/host_tensor.h"
 
@@ -35,6 +36,7 @@ struct EmbeddingLayer {
   std::optional<LayerInputsLayer> layer_inputs;
   std::vector<PreparedWeight> stream_projections;  // of the residual streams after the first
   int32_t num_copies = 0;                          // in Scratch::streams: residual streams, or one to keep
+  std::optional<FeaturesLayer> features;           // of a draft network
 
   void forward(const ForwardPass& pass) const;
 

@@ -15,6 +15,7 @@
 #include "core/layers/mamba1.h"
 #include "core/layers/mamba2.h"
 #include "core/layers/mlp_and_experts.h"
+#include "core/layers/pair_attention.h"
 #include "core/layers/rg_lru.h"
 #include "core/layers/shared_block.h"
 #include "core/layers/short_conv.h"
@@ -23,8 +24,9 @@
 namespace quire {
 
 // Layers of MixerSpec and FeedForwardSpec, in the order of their alternatives.
-using Mixer = std::variant<AttentionLayer, EmptyLayer, DeltaLayer, Mamba2Layer, Mamba1Layer, LightningLayer,
-                           ShortConvLayer, AttentionAndMambaLayer, RgLruLayer, SharedBlockLayer>;
+using Mixer =
+    std::variant<AttentionLayer, EmptyLayer, DeltaLayer, Mamba2Layer, Mamba1Layer, LightningLayer,
+                 ShortConvLayer, AttentionAndMambaLayer, RgLruLayer, SharedBlockLayer, PairAttentionLayer>;
 using FeedForward = std::variant<MlpLayer, ExpertsLayer, MlpAndExpertsLayer, EmptyLayer>;
 
 struct TransformerLayer {

@@ -415,7 +415,9 @@ enum class Scratch : uint8_t {
   rounded,  // rows of f32 converted to the activation dtype, if that is another one
   streams,  // residual streams other than the first; all of them with hyper-connections
   more_streams,
-  slice,  // a shard's columns of a result, before they are gathered
+  states,    // hidden states of a token that a draft network reads, side by side
+  features,  // of a draft network
+  slice,     // a shard's columns of a result, before they are gathered
   num_kinds,
 };
 inline constexpr size_t kNumScratch = static_cast<size_t>(Scratch::num_kinds);

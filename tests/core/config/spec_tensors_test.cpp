@@ -207,6 +207,10 @@ class Walk {
     matrix(block.linear);
     part(block.mamba);
   }
+  void part(const PairAttentionPart& pair) {
+    norm(pair.embedding_norm);
+    part(pair.attention);
+  }
   void part(const AttentionAndMambaPart& both) {
     part(both.attention);
     part(both.mamba);

@@ -206,11 +206,7 @@ def biases_of_texts_in_an_object(m, _):
 
 @assertion
 def a_client_that_leaves_frees_its_slot(m, _):
-    try:
-        m.send("POST", "/completion", {"prompt": PROMPT, "ignore_eos": True}, timeout=0.3)
-        raise AssertionError("the answer came before the client left")
-    except TimeoutError:
-        pass
+    m.leave("/completion", prompt=PROMPT, ignore_eos=True)
     for _ in range(200):
         if not any(slot["is_processing"] for slot in m.get("/slots").body):
             return

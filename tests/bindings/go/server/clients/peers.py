@@ -72,6 +72,13 @@ class Peer:
         assert answer.status == 200, (path, body, answer.status, answer.text[:500])
         return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
 
+    def leave(self, path, **body):
+        """Begins a stream, and closes the connection after the first event of its answer."""
+        request = urllib.request.Request(self.base + path, json.dumps({**body, "stream": True}).encode(),
+                                         {"Content-Type": "application/json", **self.headers})
+        with urllib.request.urlopen(request, timeout=120) as response:
+            assert response.readline().startswith(b"data: {"), (path, body)
+
     def together(self, calls):
         """Makes calls of `post`, each (path, body), at the same time."""
         with concurrent.futures.ThreadPoolExecutor(len(calls)) as threads:
