@@ -11,9 +11,10 @@ inline constexpr int32_t kMaxDrafts = 15;
 
 // Component that proposes draft tokens. No drafter changes the output of a job.
 enum class DrafterKind : int32_t {
-  automatic = 0,  // the best one that needs no file: ngram
+  automatic = 0,  // network if the model has one, otherwise ngram
   none = 1,
-  ngram = 2,  // continues the longest suffix of prompt and answer that occurred before in them
+  ngram = 2,    // continues the longest suffix of prompt and answer that occurred before in them
+  network = 3,  // the draft network that was loaded with the model
 };
 
 struct DraftingOptions {

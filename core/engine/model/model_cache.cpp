@@ -9,9 +9,9 @@
 #include "core/engine/model/out_of_memory.h"
 #include "core/engine/model/resident_model.h"
 #include "core/engine/model/tokenizer_codec.h"
+#include "core/models/drafting_executor.h"
 #include "core/models/stage_sizes.h"
 #include "core/models/state_slots.h"
-#include "core/models/transformer_executor.h"
 #include "core/models/transformer_shape.h"
 #include "core/models/window_groups.h"
 
@@ -221,6 +221,12 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
     const std::string refusal = kv_refusal(*stage.device, model->config(), options);
     if (!refusal.empty()) throw Error(ErrorCode::unsupported, "{}", refusal).at("kv_format");
   }
+  if (options.engine.drafting.drafter == DrafterKind::network && transformer->drafter == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "drafter: {} was loaded without a draft network; load it with one, or choose another drafter",
+                model->path())
+        .at("drafter");
+  }
   TransformerExecutorOptions executor = executor_options(model->shape(), sizes, options);
   executor.threads = &runtime->threads();
   EngineParts parts;
@@ -239,8 +245,7 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
   const auto in_memory = [&](const auto& body) {
     return within_memory("the cache of " + model->path(), bytes, *transformer->stages.front().device, body);
   };
-  parts.executor =
-      in_memory([&] { return std::make_unique<TransformerExecutor>(transformer, executor, source); });
+  parts.executor = in_memory([&] { return make_executor(transformer, executor, source); });
   for (MemoryLease& lease : kept->memory) lease.settle();
   for (const PipelineStage& stage : transformer->stages) parts.devices.push_back(stage.device->name());
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
