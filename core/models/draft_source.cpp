@@ -1,9 +1,7 @@
 #include "core/models/draft_source.h"
 
-#include <cstring>
 #include <optional>
 
-#include "core/base/checked_math.h"
 #include "core/base/error.h"
 #include "core/loader/tensor_names.h"
 #include "core/models/token_map.h"

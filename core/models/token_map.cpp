@@ -13,16 +13,14 @@ std::vector<TokenId> tokens_of(const HostTensor& tensor, const std::string& wher
   std::vector<TokenId> tokens;
   tokens.reserve(differences.size());
   for (size_t column = 0; column < differences.size(); ++column) {
-    int64_t token = 0;
-    const bool overflows = __builtin_add_overflow(static_cast<int64_t>(differences[column]),
-                                                  static_cast<int64_t>(column), &token);
-    if (overflows || token < 0 || token >= num_tokens) {
+    const auto first = static_cast<int64_t>(column), difference = int64_t{differences[column]};
+    if (difference < -first || difference >= num_tokens - first) {
       throw Error(ErrorCode::format,
                   "{}: column {} is none of the target's tokens, 0 to {}; choose a drafter that was trained "
                   "for this model",
                   where, column, num_tokens - 1);
     }
-    tokens.push_back(static_cast<TokenId>(token));
+    tokens.push_back(static_cast<TokenId>(first + difference));
   }
   return tokens;
 }
