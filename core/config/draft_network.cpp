@@ -19,8 +19,7 @@ std::string config_path(const std::string& directory) {
 std::string_view foreign_part(const LayerSpec& layer) {
   if (std::holds_alternative<EmptyPart>(layer.mixer)) return {};
   const auto* const attention = std::get_if<AttentionPart>(&layer.mixer);
-  if (attention == nullptr) return mixer_name(layer.mixer);
-  return attention->sliding_window > 0 || attention->chunk > 0 ? "attention with a window" : "";
+  return attention == nullptr ? mixer_name(layer.mixer) : std::string_view();
 }
 
 }  // namespace
@@ -52,8 +51,7 @@ DraftNetworkConfig as_draft_model(ModelConfig model, const std::string& where) {
     const std::string_view part = foreign_part(layer);
     if (part.empty()) continue;
     throw Error(ErrorCode::unsupported,
-                "{}: layers with {} are not supported in a draft model, only attention over all tokens; "
-                "choose another drafter",
+                "{}: layers with {} are not supported in a draft model, only attention; choose another drafter",
                 where, part);
   }
   DraftNetworkConfig config;

@@ -110,12 +110,35 @@ std::unique_ptr<WeightProvider> DraftSource::weights(ReadScope scope, const Load
   return std::make_unique<RenamedWeights>(std::move(stored), config.prefixes);
 }
 
-DraftSource open_draft_source(const FileSystem& files, const std::string& drafter,
-                              std::shared_ptr<ModelSource> target) {
+std::string DraftSource::name() const {
+  switch (config.kind) {
+    case DraftNetworkKind::mtp:
+      return "multi-token prediction of the checkpoint";
+    case DraftNetworkKind::eagle3:
+      return "EAGLE-3 network " + path;
+    case DraftNetworkKind::model:
+      break;
+  }
+  return "draft model " + path;
+}
+
+namespace {
+
+DraftSource open_any(const FileSystem& files, const std::string& drafter,
+                     std::shared_ptr<ModelSource> target) {
   if (drafter == kMtp) return open_module(files, std::move(target));
   const auto text = find_config(files, drafter);
   if (text && is_eagle3_config(*text, drafter)) return open_eagle3(files, drafter, *text, target->config());
   return open_model(files, drafter);
+}
+
+}  // namespace
+
+DraftSource open_draft_source(const FileSystem& files, const std::string& drafter,
+                              std::shared_ptr<ModelSource> target) {
+  DraftSource source = open_any(files, drafter, std::move(target));
+  source.path = drafter;
+  return source;
 }
 
 }  // namespace quire

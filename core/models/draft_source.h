@@ -14,6 +14,7 @@
 namespace quire {
 
 struct DraftSource {
+  std::string path;  // "mtp", or that of its files
   DraftNetworkConfig config;
   // Token of the target for each column of the network's logits; empty: the column itself.
   std::vector<TokenId> token_of;
@@ -22,6 +23,8 @@ struct DraftSource {
 
   // Returns the weights by the names in `config.network`. It borrows from this object.
   std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor& monitor) const;
+  // Returns what it is, such as "EAGLE-3 network PATH".
+  std::string name() const;
 };
 
 // Opens a draft network for a target. `drafter` is "mtp" or a path as for open_model_source; a directory may

@@ -92,6 +92,7 @@ struct Transformer {
 struct DraftTransformer {
   Transformer network;
   bool feeds_normed = false;      // see DraftNetworkConfig
+  int32_t max_positions = 0;      // of a sequence
   std::vector<TokenId> token_of;  // of each column of its logits; empty: the column itself
   std::string name;               // such as "EAGLE-3 network PATH"
 };

@@ -1,6 +1,7 @@
 #include "core/models/transformer_builder.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/base/error.h"
 #include "core/base/task_team.h"
@@ -152,6 +153,9 @@ std::shared_ptr<const DraftTransformer> build_drafter(const DraftBuild& draft, c
   drafter->network = empty_stages(gsl::span<const std::shared_ptr<Device>>(&device, 1),
                                   place_on_one_device(config.num_layers));
   drafter->feeds_normed = draft.config.feeds_normed;
+  // Heads go as far as their target: their own configuration often has the length of their training.
+  const bool is_model = draft.config.kind == DraftNetworkKind::model;
+  drafter->max_positions = is_model ? config.max_positions : std::numeric_limits<int32_t>::max();
   drafter->token_of.assign(draft.token_of.begin(), draft.token_of.end());
   drafter->name = draft.name;
   BuildOptions own = options;

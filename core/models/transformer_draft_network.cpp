@@ -28,7 +28,7 @@ DraftNetworkLimits limits_of(const DraftTransformer& drafter, const TransformerE
   limits.reads_states = drafter.network.embedding.features.has_value();
   limits.max_tokens = options.max_tokens;
   limits.max_sequences = options.max_sequences;
-  limits.max_positions = longest_sequence(options);
+  limits.max_positions = std::min(longest_sequence(options), drafter.max_positions);
   limits.vocab_size = network.limits().vocab_size;
   limits.max_draw_edits = network.limits().makes_draws ? network.limits().max_draw_edits : 0;
   limits.token_of = drafter.token_of;

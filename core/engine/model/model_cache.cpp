@@ -221,12 +221,6 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
     const std::string refusal = kv_refusal(*stage.device, model->config(), options);
     if (!refusal.empty()) throw Error(ErrorCode::unsupported, "{}", refusal).at("kv_format");
   }
-  if (options.engine.drafting.drafter == DrafterKind::network && transformer->drafter == nullptr) {
-    throw Error(ErrorCode::invalid_argument,
-                "drafter: {} was loaded without a draft network; load it with one, or choose another drafter",
-                model->path())
-        .at("drafter");
-  }
   TransformerExecutorOptions executor = executor_options(model->shape(), sizes, options);
   executor.threads = &runtime->threads();
   EngineParts parts;

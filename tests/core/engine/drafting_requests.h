@@ -10,13 +10,15 @@
 
 namespace quire::testing {
 
+inline constexpr int32_t kLongestJob = 120;
+
 // The time of steps is unknown, so that drafts are used whenever there are some.
 inline FakeEngineOptions roomy() {
   static const SimulatedClock clock;
   FakeEngineOptions options;
   options.clock = &clock;
-  options.limits = {256, 16, 256, kMaxSeqLen, 512, 16, kVocab};
-  options.max_seq_len = kMaxSeqLen;
+  options.limits = {256, 16, 256, kLongestJob, 512, 16, kVocab};
+  options.max_seq_len = kLongestJob;
   options.cache.start_thread = false;
   return options;
 }
