@@ -8,6 +8,7 @@ MemoryBytes& MemoryBytes::operator+=(const MemoryBytes& other) {
   embedding += other.embedding;
   layers += other.layers;
   head += other.head;
+  drafter += other.drafter;
   kv += other.kv;
   states += other.states;
   workspace += other.workspace;

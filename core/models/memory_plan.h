@@ -17,12 +17,13 @@ struct MemoryBytes {
   uint64_t embedding = 0;
   uint64_t layers = 0;     // weights
   uint64_t head = 0;       // including the last norm
+  uint64_t drafter = 0;    // weights of the draft network
   uint64_t kv = 0;         // pages
   uint64_t states = 0;     // slots of recurrent states
   uint64_t workspace = 0;  // activations, logits, scratch memory of the backend
   uint64_t staging = 0;    // host memory for copies; not part of the sums
 
-  uint64_t weights() const { return embedding + layers + head; }
+  uint64_t weights() const { return embedding + layers + head + drafter; }
   uint64_t cache() const { return kv + states + workspace; }
   uint64_t total() const { return weights() + cache(); }
   MemoryBytes& operator+=(const MemoryBytes& other);

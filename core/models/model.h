@@ -82,6 +82,11 @@ class Model {
   TransformerShape shape() const;
   const std::vector<TensorDescription>& tensors() const;
   double bits_per_weight() const;  // average over all tensors, as stored
+  // Returns what the draft network is, such as "MTP of the checkpoint", "EAGLE-3 network PATH" or "draft
+  // model PATH"; empty if the model was loaded without one.
+  std::string drafter_name() const { return {}; }
+  // Returns the part of weight_bytes() that the draft network takes.
+  uint64_t drafter_bytes() const { return 0; }
   // Returns the device memory of the weights if the scope is full, otherwise the bytes of the files.
   uint64_t weight_bytes() const;
   // Returns the number of shards of each layer. Without weights this is the number that was requested.

@@ -353,7 +353,7 @@ void check_options(const EngineOptions& options, const EngineParts& parts) {
   if (options.close_timeout < Duration{0})
     throw Error(ErrorCode::invalid_argument, "close_timeout is negative").at("close_timeout_ns");
   require_range("drafter", static_cast<int32_t>(options.drafting.drafter), 0,
-                static_cast<int32_t>(DrafterKind::ngram));
+                static_cast<int32_t>(DrafterKind::network));
   require_range("max_drafts", options.drafting.max_drafts, 1, kMaxDrafts);
   check_quota(options.default_quota);
   for (const NamespaceOptions& entry : options.namespaces) check_quota(entry.quota);

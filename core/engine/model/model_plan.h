@@ -30,6 +30,7 @@ struct ModelPlanOptions {
   int32_t num_shards = 1;            // tensor-parallel shards of each stage
   kernels::ActivationDtype activations = kernels::ActivationDtype::full;  // in the layers' matrix products
   std::optional<ModelCacheOptions> cache;  // to leave memory for; not set: one of kPlannedTokens
+  std::string drafter;                     // draft network, as in ModelLoadOptions; empty: none
 };
 
 struct ModelPlan {
