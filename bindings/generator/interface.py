@@ -289,12 +289,12 @@ TEXT = ("TEXT",) + LAST
 READ = ("RESPONSE",)  # any event with a part of an answer
 USAGE = "prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens accepted_by_position preemptions time_queued_ns " \
     "time_prompt_ns time_generate_ns"
-MEMORY = "total_bytes embedding_bytes layer_bytes head_bytes kv_bytes workspace_bytes staging_bytes"
+MEMORY = "total_bytes embedding_bytes layer_bytes head_bytes drafter_bytes kv_bytes workspace_bytes staging_bytes"
 FIGURES = [
     Figures("JobInfo", "quire_job", "The state of a job, its usage so far, and how it ended.",
             "state finish_reason stop_token stop_text error_code seed " + USAGE),
     Figures("ModelInfo", "quire_model", "The description of a model.", "architecture vocab_size num_layers hidden_size num_heads "
-            "num_kv_heads max_context bits_per_weight weight_bytes num_shards"),
+            "num_kv_heads max_context bits_per_weight weight_bytes drafter drafter_bytes num_shards"),
     Figures("Tensor", "quire_model", "A tensor as stored in the files of a model; a quantized matrix is one tensor.",
             "name format shape bytes layer", "tensor_", "tensor_idx"),
     Figures("Device", "quire_runtime", "The description of one device.",

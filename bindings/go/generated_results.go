@@ -480,7 +480,7 @@ type Drafter int32
 
 // The values of Drafter.
 const (
-	// The best one that the model has without further files.
+	// The draft network of the model if it has one, otherwise n-grams.
 	DrafterAuto Drafter = Drafter(native.QUIRE_DRAFTER_AUTO)
 
 	// No tokens are proposed.
@@ -488,9 +488,12 @@ const (
 
 	// What followed the last tokens where they occurred before in prompt or answer.
 	DrafterNgram Drafter = Drafter(native.QUIRE_DRAFTER_NGRAM)
+
+	// The draft network that was loaded with the model (ModelOptions.Drafter).
+	DrafterNetwork Drafter = Drafter(native.QUIRE_DRAFTER_NETWORK)
 )
 
-// String returns the name of the value, such as "ngram".
+// String returns the name of the value, such as "network".
 func (v Drafter) String() string {
 	switch v {
 	case DrafterAuto:
@@ -499,6 +502,8 @@ func (v Drafter) String() string {
 		return "none"
 	case DrafterNgram:
 		return "ngram"
+	case DrafterNetwork:
+		return "network"
 	}
 	return nameOf("Drafter", int32(v))
 }
@@ -1044,9 +1049,17 @@ type ModelInfo struct {
 	// The bits per weight over all matrices of the model, as stored on disk.
 	BitsPerWeight float64
 
-	// The bytes of all weights. For the full scope this is the device memory that they take when resident; otherwise
-	// it is their size on disk.
+	// The bytes of all weights, those of the draft network included. For the full scope this is the device memory that
+	// they take when resident; otherwise it is their size on disk.
 	WeightBytes int64
+
+	// What the draft network of the model is, for people to read: "MTP of the checkpoint", "EAGLE-3 network PATH" or
+	// "draft model PATH"; an empty text if the model was loaded without one (ModelOptions.Drafter). A later version
+	// may add kinds.
+	Drafter string
+
+	// The part of ModelInfo.WeightBytes that the draft network takes, 0 if the model was loaded without one.
+	DrafterBytes int64
 
 	// The number of shards that each layer is cut into (ModelOptions.NumShards).
 	NumShards int
@@ -1062,6 +1075,8 @@ func (o *ModelInfo) read(f *figures[native.ModelHandle]) {
 	o.MaxContext = get(f, native.Quire_model_max_context)
 	o.BitsPerWeight = get(f, native.Quire_model_bits_per_weight)
 	o.WeightBytes = get(f, native.Quire_model_weight_bytes)
+	o.Drafter = getText(f, native.Quire_model_drafter)
+	o.DrafterBytes = get(f, native.Quire_model_drafter_bytes)
 	o.NumShards = int(get(f, native.Quire_model_num_shards))
 }
 
@@ -1132,6 +1147,9 @@ type MemoryPlan struct {
 	// The bytes of the weights of the head.
 	HeadBytes int64
 
+	// The bytes of the weights of the draft network; 0 if there is none.
+	DrafterBytes int64
+
 	// The bytes of the pages of keys and values, and of the slots of recurrent states.
 	KVBytes int64
 
@@ -1161,6 +1179,7 @@ func (o *DevicePlan) read(f *figures[native.PlanHandle], i int32) {
 	o.EmbeddingBytes = get(f, numbered(native.Quire_plan_device_embedding_bytes, i))
 	o.LayerBytes = get(f, numbered(native.Quire_plan_device_layer_bytes, i))
 	o.HeadBytes = get(f, numbered(native.Quire_plan_device_head_bytes, i))
+	o.DrafterBytes = get(f, numbered(native.Quire_plan_device_drafter_bytes, i))
 	o.KVBytes = get(f, numbered(native.Quire_plan_device_kv_bytes, i))
 	o.WorkspaceBytes = get(f, numbered(native.Quire_plan_device_workspace_bytes, i))
 	o.StagingBytes = get(f, numbered(native.Quire_plan_device_staging_bytes, i))
@@ -1227,6 +1246,7 @@ func (o *Plan) read(f *figures[native.PlanHandle]) {
 	o.EmbeddingBytes = get(f, native.Quire_plan_embedding_bytes)
 	o.LayerBytes = get(f, native.Quire_plan_layer_bytes)
 	o.HeadBytes = get(f, native.Quire_plan_head_bytes)
+	o.DrafterBytes = get(f, native.Quire_plan_drafter_bytes)
 	o.KVBytes = get(f, native.Quire_plan_kv_bytes)
 	o.WorkspaceBytes = get(f, native.Quire_plan_workspace_bytes)
 	o.StagingBytes = get(f, native.Quire_plan_staging_bytes)

@@ -87,6 +87,17 @@ type ModelOptions struct {
 	// matrices whose scales are shared by all rows or by multiples of 128 rows, except those of MoE experts. All other
 	// matrices, and the output matrix for the logits, use full precision.
 	ActivationDtype ActivationDtype
+
+	// The draft network that is loaded with the model: a network that proposes tokens for the steps of its caches to
+	// verify (CacheOptions.Drafter). No answer depends on it. Its weights take device memory next to those of the
+	// model and leave and return with them, and its keys and values are in the pages of the caches. "auto", the
+	// default, which an empty text means as well, loads the multi-token prediction (MTP) heads of the checkpoint if it
+	// has any, otherwise no network. "none" loads no network. "mtp" loads the MTP heads. Any other text is the path of
+	// a draft model or of an EAGLE-3 network for this model, a directory or a file like that of a model; write "./mtp"
+	// for a directory with that name. ModelInfo.Drafter returns what was loaded. Runtime.LoadModel and Runtime.Plan
+	// fail with CodeNotFound if the path does not exist, and with CodeUnsupported if the checkpoint has no MTP heads
+	// or the network does not fit the model, such as one with another vocabulary. ScopeTokenizer ignores the setting.
+	Drafter string
 }
 
 func (o *ModelOptions) native(text string) (*handle[native.ModelOptionsHandle], error) {
@@ -109,6 +120,7 @@ func (o *ModelOptions) fill(s *settings[native.ModelOptionsHandle]) {
 	set(s, native.Quire_model_options_set_lazy, asInt(o.Lazy))
 	set(s, native.Quire_model_options_set_num_shards, narrow(o.NumShards))
 	set(s, native.Quire_model_options_set_activation_dtype, int32(o.ActivationDtype))
+	set(s, native.Quire_model_options_set_drafter, o.Drafter)
 }
 
 // CacheOptions holds the settings of a cache. The zero value takes every default.
@@ -168,7 +180,8 @@ type CacheOptions struct {
 	// The drafter of the jobs, one of Drafter. Default: DrafterAuto. A step verifies the tokens that it proposes, and
 	// accepts those that it would have drawn anyway, so an answer has the same tokens with any drafter. Measured times
 	// and the acceptance of each job decide how many are proposed, zero included. Job.Explain shows why a job has
-	// none.
+	// none. With DrafterNetwork Model.NewCache fails with CodeInvalidArgument if the model was loaded without a draft
+	// network.
 	Drafter Drafter
 
 	// The maximum number of draft tokens of a job in one step, 1 to 15. Default: 4.

@@ -33,7 +33,6 @@ struct BenchOptions {
   double temperature = 0.0;
   double top_p = 1.0;
   std::string kv_format = "f16";
-  DraftingChoice drafting{.drafter = "none", .max_drafts = {}};
   WorkloadOptions workload;
 };
 
@@ -156,7 +155,7 @@ class Bench {
     call(quire_cache_options_set_max_tokens, options.get(), rounded * batch_size);
     call(quire_cache_options_set_max_batch_size, options.get(), batch_size);
     call(quire_cache_options_set_kv_format, options.get(), kv_format_of(options_.kv_format));
-    set_drafting(options.get(), options_.drafting);
+    set_drafting(options.get(), options_.model.drafting);
     return Cache(call(quire_cache_create, model_.get(), options.get()));
   }
 
@@ -211,7 +210,7 @@ void print_as_json(const BenchOptions& options, const Summary& summary,
   json["new_tokens"] = options.new_tokens;
   json["temperature"] = options.temperature;
   json["top_p"] = options.top_p;
-  json["drafter"] = options.drafting.drafter;
+  json["drafter"] = options.model.drafting.drafter;
   json["weight_bytes"] = summary.weight_bytes;
   json["peak_resident_bytes"] = summary.peak_resident_bytes;
   json["step_bytes"] = limits.step_bytes;
@@ -371,12 +370,12 @@ Command add_bench(CLI::App& root) {
       ->capture_default_str();
   app->add_option("--top-p", options->top_p, "Sampling top-p")->type_name("P")->capture_default_str();
   add_kv_format_option(*app, options->kv_format);
-  add_drafting_options(*app, options->drafting);
+  options->model.drafting.drafter = "none";
+  add_drafting_options(*app, options->model.drafting);
   add_synthetic_options(*app, options->synthetic);
   add_workload_options(*app, options->workload);
   return {app, [options](Interrupt& interrupt) {
             if (!options->synthetic.shape.empty()) options->model.path = synthetic_path(options->synthetic);
-            options->workload.drafting = options->drafting;
             if (!options->workload.name.empty())
               return run_workload_bench(options->model, kv_format_of(options->kv_format), options->workload,
                                         interrupt);

@@ -48,7 +48,7 @@ Cache open_cache(quire_model* model, const GenerateOptions& options) {
   call(quire_cache_options_set_max_tokens, cache_options.get(), context);
   call(quire_cache_options_set_max_seq_len, cache_options.get(), context);
   call(quire_cache_options_set_max_batch_size, cache_options.get(), 1);
-  set_drafting(cache_options.get(), options.drafting);
+  set_drafting(cache_options.get(), options.model.drafting);
   return Cache(call(quire_cache_create, model, cache_options.get()));
 }
 

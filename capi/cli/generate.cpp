@@ -41,7 +41,7 @@ Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prom
   if (!options.prefix_directory.empty())
     call(quire_cache_options_set_prefix_directory, cache_options.get(), options.prefix_directory);
   if (options.context) call(quire_cache_options_set_max_seq_len, cache_options.get(), *options.context);
-  set_drafting(cache_options.get(), options.drafting);
+  set_drafting(cache_options.get(), options.model.drafting);
   return Cache(call(quire_cache_create, model, cache_options.get()));
 }
 

@@ -209,7 +209,7 @@ void add_settings(CLI::App& app, GenerateOptions& options) {
   add_stop_options(app, options);
   add_sampling_options(app, options);
   add_json_options(app, options);
-  add_drafting_options(app, options.drafting);
+  add_drafting_options(app, options.model.drafting);
 }
 
 void set_recommended_sampling(quire_job_request* request, quire_model* model) {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "capi/cli/drafting.h"
 #include "capi/cli/session.h"
 
 namespace quire::cli {
@@ -33,7 +32,6 @@ struct GenerateOptions {
   std::optional<int64_t> context;
   std::optional<int64_t> min_cache_tokens;
   std::string prefix_directory;
-  DraftingChoice drafting;
   bool quiet = false;
 
   int32_t max_new_tokens = 256;

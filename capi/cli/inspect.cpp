@@ -47,6 +47,7 @@ struct LayerSize {
 struct Memory {
   int64_t context = 0;
   int64_t weight_bytes = 0;
+  int64_t drafter_bytes = 0;  // part of weight_bytes
   int64_t cache_bytes = 0;
 };
 
@@ -84,7 +85,9 @@ Memory plan_memory(quire_model* model, const InspectOptions& options) {
   call(quire_cache_options_set_max_seq_len, cache.get(), memory.context);
   call(quire_cache_options_set_max_tokens, cache.get(), memory.context * options.batch);
   call(quire_cache_options_set_max_batch_size, cache.get(), options.batch);
+  set_drafting(cache.get(), options.model.drafting);
   memory.weight_bytes = call(quire_model_weight_bytes, model);
+  memory.drafter_bytes = call(quire_model_drafter_bytes, model);
   memory.cache_bytes = call(quire_cache_required_bytes, model, cache.get());
   return memory;
 }
@@ -136,17 +139,18 @@ Json describe(quire_model* model, const InspectOptions& options) {
   json["max_context"] = call(quire_model_max_context, model);
   json["num_shards"] = call(quire_model_num_shards, model);
   json["bits_per_weight"] = call(quire_model_bits_per_weight, model);
+  if (const std::string drafter = text_of(quire_model_drafter, model); !drafter.empty())
+    json["drafter"] = drafter;
   add_chat_template(resolve_model_path(options.model), json);
   return json;
 }
 
 void print_as_json(Json json, const std::vector<Tensor>& tensors, const Memory& memory,
                    const InspectOptions& options) {
-  json["memory"] = {{"context", memory.context},
-                    {"batch", options.batch},
-                    {"weight_bytes", memory.weight_bytes},
-                    {"cache_bytes", memory.cache_bytes},
-                    {"total_bytes", memory.weight_bytes + memory.cache_bytes}};
+  json["memory"] = {
+      {"context", memory.context},           {"batch", options.batch},
+      {"weight_bytes", memory.weight_bytes}, {"drafter_bytes", memory.drafter_bytes},
+      {"cache_bytes", memory.cache_bytes},   {"total_bytes", memory.weight_bytes + memory.cache_bytes}};
   json["layers"] = Json::array();
   for (const auto& [layer_idx, layer] : sum_layers(tensors))
     json["layers"].push_back(to_json(layer_idx, layer));
@@ -197,6 +201,8 @@ void print_memory(const Memory& memory, const InspectOptions& options) {
              " of " + std::to_string(memory.context) + " tokens" +
              (num_shards > 1 ? ", the cache in " + std::to_string(num_shards) + " shards" : ""));
   print_line("weights  " + bytes(memory.weight_bytes));
+  if (memory.drafter_bytes > 0)
+    print_line("drafter  " + bytes(memory.drafter_bytes) + ", part of the weights");
   print_line("cache    " + bytes(memory.cache_bytes));
   print_line("total    " + bytes(memory.weight_bytes + memory.cache_bytes));
 }
@@ -234,6 +240,7 @@ Command add_inspect(CLI::App& root) {
   app->footer(kInspectNotes);
   add_model_options(*app, options->model);
   add_shards_option(*app, options->model);
+  add_drafting_options(*app, options->model.drafting);
   app->add_option("--context", options->context, "Tokens of one job (default: the model's context)")
       ->type_name("N")
       ->check(in_range(1, kMaxTokens));

@@ -24,6 +24,7 @@ constexpr Kind kBytes[] = {{"total_bytes", quire_plan_total_bytes, quire_plan_de
                            {"embedding_bytes", quire_plan_embedding_bytes, quire_plan_device_embedding_bytes},
                            {"layer_bytes", quire_plan_layer_bytes, quire_plan_device_layer_bytes},
                            {"head_bytes", quire_plan_head_bytes, quire_plan_device_head_bytes},
+                           {"drafter_bytes", quire_plan_drafter_bytes, quire_plan_device_drafter_bytes},
                            {"kv_bytes", quire_plan_kv_bytes, quire_plan_device_kv_bytes},
                            {"workspace_bytes", quire_plan_workspace_bytes, quire_plan_device_workspace_bytes},
                            {"staging_bytes", quire_plan_staging_bytes, quire_plan_device_staging_bytes}};
@@ -72,6 +73,7 @@ Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
   call(quire_cache_options_set_max_tokens, cache.get(), options.context * options.batch);
   call(quire_cache_options_set_max_batch_size, cache.get(), options.batch);
   call(quire_cache_options_set_kv_format, cache.get(), kv_format_of(options.kv_format));
+  set_drafting(cache.get(), options.model.drafting);
   const Plan plan(call(quire_plan_create, runtime, model.get(), cache.get()));
   Json json;
   json["model"] = text_of(quire_plan_model_path, plan.get());
@@ -84,8 +86,9 @@ Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
 }
 
 constexpr std::pair<const char*, const char*> kKinds[] = {
-    {"embedding", "embedding_bytes"}, {"layers", "layer_bytes"},        {"head", "head_bytes"},
-    {"kv and states", "kv_bytes"},    {"workspace", "workspace_bytes"}, {"total", "total_bytes"}};
+    {"embedding", "embedding_bytes"}, {"layers", "layer_bytes"},     {"head", "head_bytes"},
+    {"drafter", "drafter_bytes"},     {"kv and states", "kv_bytes"}, {"workspace", "workspace_bytes"},
+    {"total", "total_bytes"}};
 
 std::string bytes_text(const Json& json, const char* field) {
   return format_bytes(static_cast<double>(json.at(field).get<int64_t>()));
@@ -175,6 +178,7 @@ Command add_plan(CLI::App& root) {
       ->check(in_range(1, 4096))
       ->capture_default_str();
   add_kv_format_option(*app, options->kv_format);
+  add_drafting_options(*app, options->model.drafting);
   return {app, [options](Interrupt& interrupt) { return plan(*options, interrupt); }};
 }
 

@@ -41,6 +41,13 @@ void show_load(void* user_data, int64_t done_bytes, int64_t total_bytes) {
                      format_bytes(static_cast<double>(total_bytes)));
 }
 
+void show_draft_network(quire_model* model, Progress& line) {
+  const std::string network = draft_network_text(model);
+  if (network.empty() || !line.enabled()) return;
+  line.clear();
+  note("draft network: " + network);
+}
+
 bool is_load_failure(const Error& error) {
   return error.code() != QUIRE_ERROR_CANCELLED && error.code() != QUIRE_ERROR_INVALID_ARGUMENT;
 }
@@ -166,6 +173,7 @@ ModelOptions choose_model(const ModelChoice& choice, const std::string& path) {
   if (choice.activation_dtype == "f8")
     call(quire_model_options_set_activation_dtype, options.get(), QUIRE_ACTIVATION_F8);
   if (choice.num_shards != 1) call(quire_model_options_set_num_shards, options.get(), choice.num_shards);
+  set_draft_network(options.get(), choice.drafting);
   return options;
 }
 
@@ -176,8 +184,10 @@ Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scop
   call(quire_model_options_set_scope, options.get(), scope);
   call(quire_model_options_set_progress, options.get(), show_load, static_cast<void*>(&progress));
   try {
-    return Model(
+    Model model(
         call(quire_model_load, runtime, options.get(), int64_t{QUIRE_WAIT_FOREVER}, interrupt.cancel()));
+    if (scope == QUIRE_MODEL_SCOPE_FULL) show_draft_network(model.get(), progress.line);
+    return model;
   } catch (const Error& error) {
     if (is_load_failure(error)) throw Failure(kExitNoModel, error.what());
     throw;

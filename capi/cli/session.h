@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <quire/quire.hpp>
 
+#include "capi/cli/drafting.h"
 #include "capi/cli/interrupt.h"
 
 namespace quire::cli {
@@ -27,6 +28,7 @@ struct ModelChoice {
   std::string activation_dtype = "full";
   int num_shards = 1;
   int num_threads = 0;
+  DraftingChoice drafting;
   bool json = false;
 };
 
@@ -58,10 +60,11 @@ std::string resolve_model_path(const ModelChoice& choice);
 
 Runtime open_runtime(const ModelChoice& choice);
 
-// Returns options with the model and its split over the devices.
+// Returns options with the model, its split over the devices and its draft network.
 ModelOptions choose_model(const ModelChoice& choice, const std::string& path);
 
-// Loads a model with a progress line. Throws Failure with kExitNoModel if it cannot be loaded.
+// Loads a model with a progress line, and shows its draft network on a terminal. Throws Failure with
+// kExitNoModel if it cannot be loaded.
 Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scope, Interrupt& interrupt);
 
 // Returns the number of ids of the tokenizer; 0 for a model without one, such as a synthetic one.

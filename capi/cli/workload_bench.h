@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "capi/cli/drafting.h"
 #include "capi/cli/session.h"
 
 namespace quire::cli {
@@ -20,7 +19,6 @@ struct WorkloadOptions {
   double first_token_limit_ms = 1000;
   double token_limit_ms = 50;
   std::string svg_path;
-  DraftingChoice drafting{.drafter = "none", .max_drafts = {}};
 };
 
 void add_workload_options(CLI::App& app, WorkloadOptions& options);

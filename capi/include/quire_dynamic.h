@@ -287,6 +287,8 @@
   X(int64_t, model_architecture, (quire_model* model, char* out_text, size_t out_capacity, quire_error** error)) \
   X(double, model_bits_per_weight, (quire_model* model, quire_error** error)) \
   X(int64_t, model_decode, (quire_model* model, const int32_t* tokens, size_t num_tokens, int32_t skip_special, char* out_text, size_t out_capacity, quire_error** error)) \
+  X(int64_t, model_drafter, (quire_model* model, char* out_text, size_t out_capacity, quire_error** error)) \
+  X(int64_t, model_drafter_bytes, (quire_model* model, quire_error** error)) \
   X(int64_t, model_encode, (quire_model* model, const char* text, size_t text_len, int32_t add_special, int32_t parse_special, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
   X(int64_t, model_eos_tokens, (quire_model* model, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
   X(int32_t, model_evict, (quire_model* model, int32_t state, int64_t timeout_ns, quire_cancel* cancel, quire_error** error)) \
@@ -306,6 +308,7 @@
   X(int32_t, model_options_free, (quire_model_options* handle, quire_error** error)) \
   X(int32_t, model_options_set_device, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, model_options_set_activation_dtype, (quire_model_options* options, int32_t activation_dtype, quire_error** error)) \
+  X(int32_t, model_options_set_drafter, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, model_options_set_num_shards, (quire_model_options* options, int32_t num_shards, quire_error** error)) \
   X(int32_t, model_options_set_path, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, model_options_set_planned_cache, (quire_model_options* options, quire_cache_options* cache, quire_error** error)) \
@@ -339,6 +342,7 @@
   X(int32_t, plan_cache_group_num_pages, (quire_plan* plan, int32_t group_idx, quire_error** error)) \
   X(int32_t, plan_cache_group_window, (quire_plan* plan, int32_t group_idx, quire_error** error)) \
   X(quire_plan*, plan_create, (quire_runtime* runtime, quire_model_options* model, quire_cache_options* cache, quire_error** error)) \
+  X(int64_t, plan_device_drafter_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_embedding_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_head_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_kv_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
@@ -349,6 +353,7 @@
   X(int64_t, plan_device_total_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_usable_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_workspace_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
+  X(int64_t, plan_drafter_bytes, (quire_plan* plan, quire_error** error)) \
   X(int64_t, plan_embedding_bytes, (quire_plan* plan, quire_error** error)) \
   X(int32_t, plan_free, (quire_plan* handle, quire_error** error)) \
   X(int64_t, plan_head_bytes, (quire_plan* plan, quire_error** error)) \

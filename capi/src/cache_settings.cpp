@@ -15,6 +15,7 @@ static_assert(name_of(QUIRE_KV_F16) == "F16" && name_of(QUIRE_KV_Q8) == "Q8" &&
 static_assert(QUIRE_DRAFTER_AUTO == static_cast<int32_t>(DrafterKind::automatic));
 static_assert(QUIRE_DRAFTER_NONE == static_cast<int32_t>(DrafterKind::none));
 static_assert(QUIRE_DRAFTER_NGRAM == static_cast<int32_t>(DrafterKind::ngram));
+static_assert(QUIRE_DRAFTER_NETWORK == static_cast<int32_t>(DrafterKind::network));
 
 NamespaceQuota quota_of(const CacheSettings& cache, const NamespaceSettings& own) {
   NamespaceQuota out;

@@ -63,6 +63,12 @@ int64_t get_text(quire_model* model, char* out_text, size_t out_capacity, quire_
              [&](const Model& of) { return write_text(read(of), out_text, out_capacity); });
 }
 
+// Returns the model. Throws if only its tokenizer was loaded.
+const Model& described(const Model& model) {
+  model.config();
+  return model;
+}
+
 const quire::TensorDescription& tensor_at(const Model& model, int32_t tensor_idx) {
   const auto num_tensors = gsl::narrow<int32_t>(model.tensors().size());
   if (num_tensors == 0)
@@ -280,6 +286,17 @@ double quire_model_bits_per_weight(quire_model* model, quire_error** error) {
 int64_t quire_model_weight_bytes(quire_model* model, quire_error** error) {
   return get(model, error, int64_t{-1},
              [](const Model& of) { return static_cast<int64_t>(of.weight_bytes()); });
+}
+
+int64_t quire_model_drafter(quire_model* model, char* out_text, size_t out_capacity, quire_error** error) {
+  return get(model, error, int64_t{-1}, [&](const Model& of) {
+    return write_text(described(of).drafter_name(), out_text, out_capacity);
+  });
+}
+
+int64_t quire_model_drafter_bytes(quire_model* model, quire_error** error) {
+  return get(model, error, int64_t{-1},
+             [](const Model& of) { return static_cast<int64_t>(described(of).drafter_bytes()); });
 }
 
 int32_t quire_model_num_shards(quire_model* model, quire_error** error) {

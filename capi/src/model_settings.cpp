@@ -33,6 +33,7 @@ ModelLoadOptions load_options(const ModelSettings& settings) {
   load.scope = static_cast<ModelScope>(settings.scope);
   load.is_lazy = settings.is_lazy;
   load.num_shards = settings.num_shards;
+  load.drafter = settings.drafter;
   load.activations = activations_of(settings.activation_dtype);
   if (settings.progress == nullptr) return load;
   load.progress = [report = settings.progress,

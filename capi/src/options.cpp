@@ -162,6 +162,14 @@ int32_t quire_model_options_set_activation_dtype(quire_model_options* options, i
   });
 }
 
+int32_t quire_model_options_set_drafter(quire_model_options* options, const char* text, size_t text_len,
+                                        quire_error** error) {
+  return set(options, "drafter", error, [&](ModelSettings& settings) {
+    const std::string_view drafter = c_text_argument(text, text_len, "drafter");
+    settings.drafter = drafter.empty() ? "auto" : drafter;
+  });
+}
+
 quire_cache_options* quire_cache_options_create(quire_error** error) {
   return create_options<quire_cache_options>(error);
 }
@@ -249,7 +257,7 @@ int32_t quire_cache_options_set_kv_format(quire_cache_options* options, int32_t 
 
 int32_t quire_cache_options_set_drafter(quire_cache_options* options, int32_t drafter, quire_error** error) {
   return set(options, "drafter", error, [&](CacheSettings& settings) {
-    settings.drafter = range_argument(drafter, QUIRE_DRAFTER_AUTO, QUIRE_DRAFTER_NGRAM, "drafter");
+    settings.drafter = range_argument(drafter, QUIRE_DRAFTER_AUTO, QUIRE_DRAFTER_NETWORK, "drafter");
   });
 }
 

@@ -108,6 +108,7 @@ struct ModelSettings {
   void* progress_user_data = nullptr;
   int32_t num_shards = 1;
   int32_t activation_dtype = QUIRE_ACTIVATION_FULL;
+  std::string drafter = "auto";
 };
 
 template <>

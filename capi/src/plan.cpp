@@ -104,6 +104,10 @@ int64_t quire_plan_head_bytes(quire_plan* plan, quire_error** error) {
   return get_bytes(plan, error, [](const MemoryBytes& of) { return of.head; });
 }
 
+int64_t quire_plan_drafter_bytes(quire_plan* plan, quire_error** error) {
+  return get_bytes(plan, error, [](const MemoryBytes& of) { return of.drafter; });
+}
+
 int64_t quire_plan_kv_bytes(quire_plan* plan, quire_error** error) {
   return get_bytes(plan, error, [](const MemoryBytes& of) { return of.kv + of.states; });
 }
@@ -157,6 +161,10 @@ int64_t quire_plan_device_layer_bytes(quire_plan* plan, int32_t device_idx, quir
 
 int64_t quire_plan_device_head_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
   return get_device_bytes(plan, device_idx, error, [](const MemoryBytes& of) { return of.head; });
+}
+
+int64_t quire_plan_device_drafter_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get_device_bytes(plan, device_idx, error, [](const MemoryBytes& of) { return of.drafter; });
 }
 
 int64_t quire_plan_device_kv_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {

@@ -11,7 +11,7 @@ inline constexpr int32_t kMaxDrafts = 15;
 
 // Component that proposes draft tokens. No drafter changes the output of a job.
 enum class DrafterKind : int32_t {
-  automatic = 0,  // network if the model has one, otherwise ngram
+  automatic = 0,  // the draft network of the model if it was loaded with one, otherwise ngram
   none = 1,
   ngram = 2,    // continues the longest suffix of prompt and answer that occurred before in them
   network = 3,  // the draft network that was loaded with the model
@@ -44,6 +44,7 @@ enum class DraftReason : int32_t {
   costs_more = 5,  // verification is expected to take more time than accepted tokens save
   prompts = 6,     // the step computed prompts
   no_room = 7,     // the job is about to end, or the step has no room for its drafts
+  behind = 8,      // the draft network has not read the text of the job yet
 };
 
 }  // namespace quire

@@ -81,6 +81,9 @@ TEST(Buffers, AModelStaysWithinThem) {
                 "architecture",
                 [&](char* out, size_t n) { return quire_model_architecture(of, out, n, nullptr); })),
             "LlamaForCausalLM");
+  EXPECT_EQ(text_of(sweep<char>(
+                "drafter", [&](char* out, size_t n) { return quire_model_drafter(of, out, n, nullptr); })),
+            "");
   const int32_t num_tensors = quire_model_num_tensors(of, nullptr);
   ASSERT_GT(num_tensors, 0);
   for (int32_t i = 0; i < num_tensors; ++i) {

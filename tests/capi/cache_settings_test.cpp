@@ -68,6 +68,7 @@ TEST(CacheSettings, DraftersReachTheEngine) {
   EXPECT_EQ(quire_cache_options_set_max_drafts(options.get(), 15, nullptr), 1);
   EXPECT_EQ(drafting_of(QUIRE_DRAFTER_NONE).drafter, DrafterKind::none);
   EXPECT_EQ(drafting_of(QUIRE_DRAFTER_NGRAM).drafter, DrafterKind::ngram);
+  EXPECT_EQ(drafting_of(QUIRE_DRAFTER_NETWORK).drafter, DrafterKind::network);
   EXPECT_EQ(drafting_of(QUIRE_DRAFTER_AUTO).drafter, DrafterKind::automatic);
   EXPECT_EQ(drafting_of(QUIRE_DRAFTER_AUTO).max_drafts, 15);
 }

@@ -28,6 +28,7 @@ TEST_F(ModelTest, DescribesItself) {
   EXPECT_EQ(quire_model_max_context(of, nullptr), 4096);
   EXPECT_EQ(quire_model_bits_per_weight(of, nullptr), 16.0);
   EXPECT_GT(quire_model_weight_bytes(of, nullptr), 0);
+  EXPECT_EQ(quire_model_drafter_bytes(of, nullptr), 0);
   // Two layers: q, k and v; then o, gate and up, down.
   EXPECT_EQ(quire_model_token_ops(of, nullptr), 2 * 2 * (64 * 128 + 64 * 64 + 64 * 192 + 96 * 64));
   EXPECT_EQ(quire_model_logit_ops(of, nullptr), 2 * 64 * 160);

@@ -83,6 +83,21 @@ TEST(ModelOptions, ActivationsAreAnEnumValue) {
   quire_model_options_free(options, nullptr);
 }
 
+TEST(ModelOptions, ADrafterIsANameOrAPath) {
+  quire_model_options* const options = quire_model_options_create(nullptr);
+  const auto drafter = [&] { return Pinned(options, "options")->read().drafter; };
+  EXPECT_EQ(drafter(), "auto");
+  EXPECT_EQ(quire_model_options_set_drafter(options, "mtp", 3, nullptr), 1);
+  EXPECT_EQ(drafter(), "mtp");
+  Report report;
+  EXPECT_EQ(quire_model_options_set_drafter(options, "a\0b", 3, &report.error), 0);
+  EXPECT_EQ(report.message(), "drafter: a zero byte at offset 1; remove it");
+  EXPECT_EQ(drafter(), "mtp");
+  EXPECT_EQ(quire_model_options_set_drafter(options, nullptr, 0, nullptr), 1);
+  EXPECT_EQ(drafter(), "auto");
+  quire_model_options_free(options, nullptr);
+}
+
 TEST(EngineOptions, HaveRanges) {
   quire_cache_options* const options = quire_cache_options_create(nullptr);
   EXPECT_EQ(quire_cache_options_set_page_tokens(options, 4, nullptr), 1);

@@ -93,6 +93,7 @@ TEST(ErrorParameter, OfSettersOfOptionsIsTheSetting) {
       {"lazy", with(quire_model_options_set_lazy, m, 2)},
       {"num_shards", with(quire_model_options_set_num_shards, m, 0)},
       {"activation_dtype", with(quire_model_options_set_activation_dtype, m, 99)},
+      {"drafter", with_text(quire_model_options_set_drafter, m, zero)},
       {"name", with_text(quire_cache_options_set_name, c, kNoUtf8)},
       {"max_tokens", with(quire_cache_options_set_max_tokens, c, -1)},
       {"min_tokens", with(quire_cache_options_set_min_tokens, c, -1)},
@@ -120,7 +121,7 @@ TEST(ErrorParameter, OfSettersOfOptionsIsTheSetting) {
       {"ageing_ns", with(quire_cache_options_set_ageing_ns, c, -1)},
       {"step_timeout_ns", with(quire_cache_options_set_step_timeout_ns, c, -1)},
       {"close_timeout_ns", with(quire_cache_options_set_close_timeout_ns, c, -1)},
-      {"drafter", with(quire_cache_options_set_drafter, c, 3)},
+      {"drafter", with(quire_cache_options_set_drafter, c, 4)},
       {"max_drafts", with(quire_cache_options_set_max_drafts, c, 16)},
   });
 }

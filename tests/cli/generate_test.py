@@ -7,6 +7,7 @@ import command
 from command import PROMPT
 
 GREEDY = ("--temperature", "0", "--max-new-tokens", "24")
+EAGLE = command.SHARED / "golden/mtp/eagle3_story/draft"
 WARM = ("--temperature", "0.9", "--top-k", "50", "--top-p", "0.95", "--min-p", "0.01", "--max-new-tokens", "24",
         "--ignore-eos")
 
@@ -58,8 +59,27 @@ class Generate(command.CommandTest):
             for result in results.values():
                 self.assertEqual(result["tokens"], results["none"]["tokens"])
                 self.assertLessEqual(result["accepted_draft_tokens"], result["draft_tokens"])
-        self.fail_with(command.USAGE, ["--drafter"], "generate", "--prompt", prompt, "--drafter", "eagle")
+        self.fail_with(command.USAGE, ["--drafter", "auto, none, ngram, mtp", "eagle"], "generate", "--prompt", prompt,
+                       "--drafter", "eagle")
         self.fail_with(command.USAGE, ["--max-drafts"], "generate", "--prompt", prompt, "--max-drafts", "16")
+
+    def test_a_draft_network_of_a_hub_must_be_there(self):
+        with tempfile.TemporaryDirectory() as cache:
+            self.fail_with(command.NO_MODEL, ["acme/eagle", "quire pull"], "generate", "--prompt", PROMPT, "--drafter", "acme/eagle",
+                           HF_HUB_CACHE=cache)
+
+    def test_a_network_that_does_not_fit_the_model_is_refused(self):
+        self.fail_with(command.NO_MODEL, ["MTP"], "generate", "--prompt", PROMPT, "--drafter", "mtp")
+        with tempfile.TemporaryDirectory() as empty:
+            self.fail_with(command.NO_MODEL, [empty], "generate", "--prompt", PROMPT, "--drafter", empty)
+
+    @command.needs(EAGLE)
+    def test_a_draft_network_changes_nothing(self):
+        for settings in (GREEDY, (*WARM, "--seed", "3")):
+            plain = self.generate("--prompt", PROMPT, *settings, "--drafter", "none")
+            drafted = self.generate("--prompt", PROMPT, *settings, "--drafter", EAGLE)
+            self.assertEqual(drafted["tokens"], plain["tokens"])
+            self.assertGreater(drafted["draft_tokens"], 0)
 
     def test_unset_sampling_is_that_of_the_authors(self):
         def recommend(model):

@@ -40,6 +40,16 @@ class Inspect(command.CommandTest):
         self.assertLess(small["cache_bytes"], more["cache_bytes"])
         self.assertEqual(small["weight_bytes"], longer["weight_bytes"])
 
+    @command.needs(command.SHARED / "golden/mtp/mimo")
+    def test_draft_networks_are_named_and_counted(self):
+        model = ("inspect", "--summary", "--context", 256, "--model", command.SHARED / "golden/mtp/mimo")
+        heads, none = self.json_of(*model), self.json_of(*model, "--drafter", "none")
+        self.assertEqual(heads["drafter"], "MTP of the checkpoint")
+        self.assertGreater(heads["memory"]["drafter_bytes"], 0)
+        self.assertNotIn("drafter", none)
+        self.assertEqual(none["memory"]["drafter_bytes"], 0)
+        self.assertIn("part of the weights", self.succeed(*model).stdout)
+
     def test_shards_are_named_and_counted(self):
         one, two = (self.json_of("inspect", "--summary", "--context", 256, "--shards", count) for count in (1, 2))
         self.assertEqual((one["num_shards"], two["num_shards"]), (1, 2))
@@ -52,11 +62,26 @@ class Plan(command.CommandTest):
         plan = self.json_of("plan", "--device", "cpu,cpu", "--split", "3,5", "--context", 512)
         self.assertEqual([device["num_layers"] for device in plan["devices"]], [3, 5])
         self.assertEqual([layer["device"] for layer in plan["layers"]], [0] * 3 + [1] * 5)
-        kinds = ("embedding_bytes", "layer_bytes", "head_bytes", "kv_bytes", "workspace_bytes")
+        kinds = ("embedding_bytes", "layer_bytes", "head_bytes", "drafter_bytes", "kv_bytes", "workspace_bytes")
         for part in (plan, *plan["devices"]):
             self.assertEqual(part["total_bytes"], sum(part[kind] for kind in kinds))
         for kind in (*kinds, "total_bytes"):
             self.assertEqual(plan[kind], sum(device[kind] for device in plan["devices"]))
+
+    def test_a_model_without_a_draft_network_has_none(self):
+        for drafter in ("auto", "none", "ngram"):
+            self.assertEqual(self.json_of("plan", "--context", 256, "--drafter", drafter)["drafter_bytes"], 0)
+        self.assertRegex(self.succeed("plan", "--context", 256).stdout, r"(?m)^drafter +0")
+        self.fail_with(2, ["--drafter"], "plan", "--drafter", "eagle")
+
+    @command.needs(command.SHARED / "golden/mtp/mimo")
+    def test_the_heads_of_a_checkpoint_take_memory(self):
+        heads, none = (self.json_of("plan", "--model", command.SHARED / "golden/mtp/mimo", "--context", 256, "--drafter", drafter)
+                       for drafter in ("mtp", "none"))
+        self.assertGreater(heads["drafter_bytes"], 0)
+        self.assertEqual(none["drafter_bytes"], 0)
+        self.assertGreater(heads["kv_bytes"], none["kv_bytes"])
+        self.assertEqual(heads["state_bytes"], 0, "its pages belong to the cache groups")
 
     def test_a_split_by_bytes_assigns_layers(self):
         plan = self.json_of("plan", "--device", "cpu,cpu", "--split", "1G,1G", "--context", 512)

@@ -62,13 +62,13 @@ void plan_model(CWorld& w, const Calls& call) {
   if (plan == nullptr) return;
   for (auto* get :
        {quire_plan_total_bytes, quire_plan_embedding_bytes, quire_plan_layer_bytes, quire_plan_head_bytes,
-        quire_plan_kv_bytes, quire_plan_workspace_bytes, quire_plan_staging_bytes})
+        quire_plan_drafter_bytes, quire_plan_kv_bytes, quire_plan_workspace_bytes, quire_plan_staging_bytes})
     call(get, plan);
   for (auto* get :
        {quire_plan_device_total_bytes, quire_plan_device_embedding_bytes, quire_plan_device_layer_bytes,
-        quire_plan_device_head_bytes, quire_plan_device_kv_bytes, quire_plan_device_workspace_bytes,
-        quire_plan_device_staging_bytes, quire_plan_device_usable_bytes, quire_plan_bytes_of_layer,
-        quire_plan_cache_group_bytes}) {
+        quire_plan_device_head_bytes, quire_plan_device_drafter_bytes, quire_plan_device_kv_bytes,
+        quire_plan_device_workspace_bytes, quire_plan_device_staging_bytes, quire_plan_device_usable_bytes,
+        quire_plan_bytes_of_layer, quire_plan_cache_group_bytes}) {
     call(get, plan, 0);
   }
   for (auto* get :
@@ -158,6 +158,7 @@ void set_model_options(CWorld& w, const Calls& call) {
   call(quire_model_options_set_progress, w.model_options, nullptr, nullptr);
   call(quire_model_options_set_num_shards, w.model_options, 1);
   call(quire_model_options_set_activation_dtype, w.model_options, QUIRE_ACTIVATION_FULL);
+  call(quire_model_options_set_drafter, w.model_options, "none", 4);
 }
 void free_model_options(CWorld& w, const Calls& call) {
   call(quire_model_options_free, w.model_options);
@@ -178,7 +179,7 @@ void tell_model(CWorld& w, const Calls& call) {
         quire_model_num_kv_heads, quire_model_num_tensors, quire_model_num_shards}) {
     call(get, w.model);
   }
-  for (auto* get : {quire_model_max_context, quire_model_weight_bytes}) {
+  for (auto* get : {quire_model_max_context, quire_model_weight_bytes, quire_model_drafter_bytes}) {
     call(get, w.model);
   }
   call(quire_model_bits_per_weight, w.model);
@@ -190,6 +191,7 @@ void tell_model(CWorld& w, const Calls& call) {
   call(quire_model_set_idle_timeout_ns, w.model, 0);
   call(quire_model_figure, w.model, QUIRE_MODEL_FIGURE_WAKES);
   call(quire_model_architecture, w.model, nullptr, 0);
+  call(quire_model_drafter, w.model, nullptr, 0);
   call(quire_model_path, w.model, nullptr, 0);
   call(quire_model_tensor_name, w.model, 0, nullptr, 0);
   call(quire_model_tensor_format, w.model, 0, nullptr, 0);

@@ -73,8 +73,9 @@ type ModelConfig struct {
 	ContextTokens  int    `json:"context_tokens"` // of one request; 0 means the context length of the model
 	MaxJobs        int    `json:"max_jobs"`
 	KvFormat       string `json:"kv_format"`
-	Drafter        string `json:"drafter"`    // of speculative decoding: auto, none or ngram; "" means auto
-	MaxDrafts      int    `json:"max_drafts"` // proposed tokens of a step; 0 means the library's default
+	// Drafter of speculative decoding: auto, none, ngram, mtp, or the path or hub name of a draft network; "" means auto.
+	Drafter   string `json:"drafter"`
+	MaxDrafts int    `json:"max_drafts"` // proposed tokens of a step; 0 means the library's default
 	// Host memory, and a directory, for prefixes evicted from the cache; 0 and "" mean that they are computed
 	// again.
 	PrefixBytes          int64  `json:"prefix_bytes"`

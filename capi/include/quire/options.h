@@ -41,10 +41,12 @@
 #define QUIRE_ACTIVATION_F8 2   /* 8-bit floats (E4M3), with one scale per 128 elements of a token */
 
 /* Drafters of speculative decoding: what proposes tokens for a step to verify. None changes an answer. */
-#define QUIRE_DRAFTER_AUTO 0 /* the best one that the model has without further files */
+#define QUIRE_DRAFTER_AUTO 0 /* the draft network of the model if it has one, otherwise n-grams */
 #define QUIRE_DRAFTER_NONE 1 /* no tokens are proposed */
 /* What followed the last tokens where they occurred before in prompt or answer. */
 #define QUIRE_DRAFTER_NGRAM 2
+/* The draft network that was loaded with the model (quire_model_options_set_drafter). */
+#define QUIRE_DRAFTER_NETWORK 3
 
 /* Quotas of one namespace in a cache. */
 #define QUIRE_QUOTA_RUNNING_JOBS 0 /* jobs that run at the same time; other jobs of the namespace wait */
@@ -216,6 +218,24 @@ QUIRE_API int32_t quire_model_options_set_num_shards(quire_model_options* option
 QUIRE_API int32_t quire_model_options_set_activation_dtype(quire_model_options* options,
                                                            int32_t activation_dtype, quire_error** error);
 
+/**
+ * Sets the draft network that is loaded with the model: a network that proposes tokens for the steps of its
+ * caches to verify (quire_cache_options_set_drafter). No answer depends on it. Its weights take device memory
+ * next to those of the model and leave and return with them, and its keys and values are in the pages of the
+ * caches.
+ *
+ * "auto", the default, which an empty text means as well, loads the multi-token prediction (MTP) heads of the
+ * checkpoint if it has any, otherwise no network. "none" loads no network. "mtp" loads the MTP heads. Any
+ * other text is the path of a draft model or of an EAGLE-3 network for this model, a directory or a file like
+ * that of a model; write "./mtp" for a directory with that name. quire_model_drafter returns what was loaded.
+ *
+ * quire_model_load and quire_plan_create fail with QUIRE_ERROR_NOT_FOUND if the path does not exist, and with
+ * QUIRE_ERROR_UNSUPPORTED if the checkpoint has no MTP heads or the network does not fit the model, such as
+ * one with another vocabulary. QUIRE_MODEL_SCOPE_TOKENIZER ignores the setting.
+ */
+QUIRE_API int32_t quire_model_options_set_drafter(quire_model_options* options, const char* text,
+                                                  size_t text_len, quire_error** error);
+
 /* Cache. */
 
 /** Creates the options of a cache with every default. Returns NULL on failure. */
@@ -310,7 +330,8 @@ QUIRE_API int32_t quire_cache_options_set_kv_format(quire_cache_options* options
  * Sets the drafter of the jobs, one of QUIRE_DRAFTER_*. Default: QUIRE_DRAFTER_AUTO. A step verifies the
  * tokens that it proposes, and accepts those that it would have drawn anyway, so an answer has the same
  * tokens with any drafter. Measured times and the acceptance of each job decide how many are proposed, zero
- * included. quire_job_explain shows why a job has none.
+ * included. quire_job_explain shows why a job has none. With QUIRE_DRAFTER_NETWORK quire_cache_create fails
+ * with QUIRE_ERROR_INVALID_ARGUMENT if the model was loaded without a draft network.
  */
 QUIRE_API int32_t quire_cache_options_set_drafter(quire_cache_options* options, int32_t drafter,
                                                   quire_error** error);

@@ -2,11 +2,11 @@
  * The memory that a model and a cache will take on each device, and the split of the layers over the
  * devices, computed before any weight is read. A plan never changes, so any number of threads may read one.
  *
- * Bytes are reported by kind, for all devices together or for one: embedding, layers and head (weights), kv
- * (pages of keys and values), workspace (activations, logits and scratch), and staging (host memory for
- * copies). A later version may add kinds: total_bytes always includes all device memory and no staging.
- * Each getter returns -1 on failure, and fails with QUIRE_ERROR_INVALID_ARGUMENT if an index is out of
- * range.
+ * Bytes are reported by kind, for all devices together or for one: embedding, layers, head and drafter
+ * (weights), kv (pages of keys and values), workspace (activations, logits and scratch), and staging (host
+ * memory for copies). The pages and the workspace of a draft network are part of kv and workspace. A later
+ * version may add kinds: total_bytes always includes all device memory and no staging. Each getter returns -1
+ * on failure, and fails with QUIRE_ERROR_INVALID_ARGUMENT if an index is out of range.
  */
 #ifndef QUIRE_PLAN_H
 #define QUIRE_PLAN_H
@@ -54,6 +54,9 @@ QUIRE_API int64_t quire_plan_layer_bytes(quire_plan* plan, quire_error** error);
 /** Returns the bytes of the weights of the head. */
 QUIRE_API int64_t quire_plan_head_bytes(quire_plan* plan, quire_error** error);
 
+/** Returns the bytes of the weights of the draft network; 0 if there is none. */
+QUIRE_API int64_t quire_plan_drafter_bytes(quire_plan* plan, quire_error** error);
+
 /** Returns the bytes of the pages of keys and values, and of the slots of recurrent states. */
 QUIRE_API int64_t quire_plan_kv_bytes(quire_plan* plan, quire_error** error);
 
@@ -91,6 +94,9 @@ QUIRE_API int64_t quire_plan_device_layer_bytes(quire_plan* plan, int32_t device
 
 /** Returns the bytes of the weights of the head on the device. */
 QUIRE_API int64_t quire_plan_device_head_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
+
+/** Returns the bytes of the weights of the draft network on the device. */
+QUIRE_API int64_t quire_plan_device_drafter_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
 
 /** Returns the bytes of the pages of keys and values on the device, and of the slots of recurrent states. */
 QUIRE_API int64_t quire_plan_device_kv_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);

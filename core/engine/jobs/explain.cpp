@@ -85,6 +85,8 @@ std::string drafts(const JobView& job) {
       return "; no drafts: prompts of other jobs are being computed";
     case DraftReason::no_room:
       return "; no drafts: no room in the step or before the end of the job";
+    case DraftReason::behind:
+      return "; no drafts: the draft network has not read the text of the job yet";
     case DraftReason::not_generating:
       break;
   }

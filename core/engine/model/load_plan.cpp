@@ -48,6 +48,7 @@ ModelPlanOptions plan_options(DeviceRegistry& devices, const ModelLoadOptions& l
   options.num_shards = load.num_shards;
   options.activations = load.activations;
   options.cache = load.cache;
+  options.drafter = load.drafter;
   return options;
 }
 

@@ -115,6 +115,16 @@ TokenIds ids_below(int32_t end, const TokenIds& ids) {
   return below;
 }
 
+// Throws if the drafter is a network and the model has none.
+void require_network(const Model& model, const DraftingOptions& drafting) {
+  if (drafting.drafter != DrafterKind::network || !model.drafter_name().empty()) return;
+  throw Error(ErrorCode::invalid_argument,
+              "drafter: {} was loaded without a draft network; load it with drafter \"mtp\" or the path of a "
+              "draft network, or choose another drafter for the cache",
+              model.path())
+      .at("drafter");
+}
+
 bool is_quantized(kernels::KvFormat format) {
   return format == kernels::KvFormat::q8 || format == kernels::KvFormat::q4;
 }
@@ -215,6 +225,7 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
                                            const ModelCacheOptions& options,
                                            const std::shared_ptr<const ResidentModel>& home) {
   const CacheSizes sizes = settle_sizes(model->config(), options);
+  require_network(*model, options.engine.drafting);
   const std::shared_ptr<const Transformer> transformer = model->transformer();
   const ResidencyGuard stay(home != nullptr ? home->shared_residency() : nullptr);
   for (const PipelineStage& stage : transformer->stages) {

@@ -53,7 +53,7 @@ func TestCacheOptionsAreRefusedByName(t *testing.T) {
 		"max_seq_len":      {MaxSeqLen: -1},
 		"max_queue":        {MaxQueue: math.MinInt64},
 		"kv_format":        {KVFormat: 99},
-		"drafter":          {Drafter: 3},
+		"drafter":          {Drafter: 4},
 		"max_drafts":       {MaxDrafts: 16},
 		"quota":            {Quotas: one(99, 1)},
 		"limit":            {Quotas: one(quire.QuotaPages, -1)},
@@ -94,6 +94,22 @@ func TestCacheOptionsArrive(t *testing.T) {
 	}
 	_, err := cache.SubmitMany(greedy("a", 1), 6)
 	expectRefused(t, err, quire.CodeInvalidArgument, "num_jobs")
+}
+
+func TestADraftNetworkIsNamed(t *testing.T) {
+	runtime := newRuntime(t)
+	model := must(runtime.LoadModelContext(context.Background(), modelPath(), quire.ModelOptions{Drafter: "none"}))
+	defer model.Close()
+	if info := must(model.Info()); info.Drafter != "" || info.DrafterBytes != 0 {
+		t.Errorf("%+v", info)
+	}
+	_, err := model.NewCache(quire.CacheOptions{MaxTokens: 512, Drafter: quire.DrafterNetwork})
+	expectRefused(t, err, quire.CodeInvalidArgument, "drafter")
+	if plan := must(runtime.Plan(modelPath(), quire.ModelOptions{}, quire.CacheOptions{})); plan.DrafterBytes != 0 {
+		t.Errorf("%+v", plan)
+	}
+	_, err = runtime.LoadModelContext(context.Background(), modelPath(), quire.ModelOptions{Drafter: "mtp"})
+	expectRefused(t, err, quire.CodeUnsupported, "MTP")
 }
 
 func TestShardsAreNamed(t *testing.T) {

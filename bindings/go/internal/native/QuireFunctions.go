@@ -130,6 +130,7 @@ const (
 	QUIRE_DRAFTER_AUTO int32 = 0
 	QUIRE_DRAFTER_NONE int32 = 1
 	QUIRE_DRAFTER_NGRAM int32 = 2
+	QUIRE_DRAFTER_NETWORK int32 = 3
 	QUIRE_QUOTA_RUNNING_JOBS int32 = 0
 	QUIRE_QUOTA_QUEUED_JOBS int32 = 1
 	QUIRE_QUOTA_PAGES int32 = 2
@@ -440,6 +441,8 @@ type functions struct {
 	Quire_model_architecture func(ModelHandle, *byte, uint, *ErrorHandle) int64
 	Quire_model_bits_per_weight func(ModelHandle, *ErrorHandle) float64
 	Quire_model_decode func(ModelHandle, *int32, uint, int32, *byte, uint, *ErrorHandle) int64
+	Quire_model_drafter func(ModelHandle, *byte, uint, *ErrorHandle) int64
+	Quire_model_drafter_bytes func(ModelHandle, *ErrorHandle) int64
 	Quire_model_encode func(ModelHandle, *byte, uint, int32, int32, *int32, uint, *ErrorHandle) int64
 	Quire_model_eos_tokens func(ModelHandle, *int32, uint, *ErrorHandle) int64
 	Quire_model_evict func(ModelHandle, int32, int64, CancelHandle, *ErrorHandle) int32
@@ -459,6 +462,7 @@ type functions struct {
 	Quire_model_options_free func(ModelOptionsHandle, *ErrorHandle) int32
 	Quire_model_options_set_device func(ModelOptionsHandle, *byte, uint, *ErrorHandle) int32
 	Quire_model_options_set_activation_dtype func(ModelOptionsHandle, int32, *ErrorHandle) int32
+	Quire_model_options_set_drafter func(ModelOptionsHandle, *byte, uint, *ErrorHandle) int32
 	Quire_model_options_set_num_shards func(ModelOptionsHandle, int32, *ErrorHandle) int32
 	Quire_model_options_set_path func(ModelOptionsHandle, *byte, uint, *ErrorHandle) int32
 	Quire_model_options_set_planned_cache func(ModelOptionsHandle, CacheOptionsHandle, *ErrorHandle) int32
@@ -492,6 +496,7 @@ type functions struct {
 	Quire_plan_cache_group_num_pages func(PlanHandle, int32, *ErrorHandle) int32
 	Quire_plan_cache_group_window func(PlanHandle, int32, *ErrorHandle) int32
 	Quire_plan_create func(RuntimeHandle, ModelOptionsHandle, CacheOptionsHandle, *ErrorHandle) PlanHandle
+	Quire_plan_device_drafter_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_embedding_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_head_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_kv_bytes func(PlanHandle, int32, *ErrorHandle) int64
@@ -502,6 +507,7 @@ type functions struct {
 	Quire_plan_device_total_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_usable_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_workspace_bytes func(PlanHandle, int32, *ErrorHandle) int64
+	Quire_plan_drafter_bytes func(PlanHandle, *ErrorHandle) int64
 	Quire_plan_embedding_bytes func(PlanHandle, *ErrorHandle) int64
 	Quire_plan_free func(PlanHandle, *ErrorHandle) int32
 	Quire_plan_head_bytes func(PlanHandle, *ErrorHandle) int64
@@ -1681,6 +1687,14 @@ func Quire_model_decode(model ModelHandle, tokens []int32, skipSpecial int32, ou
 	return quire().Quire_model_decode(model, sliceOf(tokens), uint(len(tokens)), skipSpecial, sliceOf(outText), uint(len(outText)), error)
 }
 
+func Quire_model_drafter(model ModelHandle, outText []byte, error *ErrorHandle) int64 {
+	return quire().Quire_model_drafter(model, sliceOf(outText), uint(len(outText)), error)
+}
+
+func Quire_model_drafter_bytes(model ModelHandle, error *ErrorHandle) int64 {
+	return quire().Quire_model_drafter_bytes(model, error)
+}
+
 func Quire_model_encode(model ModelHandle, text string, addSpecial int32, parseSpecial int32, outTokens []int32, error *ErrorHandle) int64 {
 	return quire().Quire_model_encode(model, textOf(text), uint(len(text)), addSpecial, parseSpecial, sliceOf(outTokens), uint(len(outTokens)), error)
 }
@@ -1755,6 +1769,10 @@ func Quire_model_options_set_device(options ModelOptionsHandle, text string, err
 
 func Quire_model_options_set_activation_dtype(options ModelOptionsHandle, activationDtype int32, error *ErrorHandle) int32 {
 	return quire().Quire_model_options_set_activation_dtype(options, activationDtype, error)
+}
+
+func Quire_model_options_set_drafter(options ModelOptionsHandle, text string, error *ErrorHandle) int32 {
+	return quire().Quire_model_options_set_drafter(options, textOf(text), uint(len(text)), error)
 }
 
 func Quire_model_options_set_num_shards(options ModelOptionsHandle, numShards int32, error *ErrorHandle) int32 {
@@ -1889,6 +1907,10 @@ func Quire_plan_create(runtime RuntimeHandle, model ModelOptionsHandle, cache Ca
 	return quire().Quire_plan_create(runtime, model, cache, error)
 }
 
+func Quire_plan_device_drafter_bytes(plan PlanHandle, deviceIdx int32, error *ErrorHandle) int64 {
+	return quire().Quire_plan_device_drafter_bytes(plan, deviceIdx, error)
+}
+
 func Quire_plan_device_embedding_bytes(plan PlanHandle, deviceIdx int32, error *ErrorHandle) int64 {
 	return quire().Quire_plan_device_embedding_bytes(plan, deviceIdx, error)
 }
@@ -1927,6 +1949,10 @@ func Quire_plan_device_usable_bytes(plan PlanHandle, deviceIdx int32, error *Err
 
 func Quire_plan_device_workspace_bytes(plan PlanHandle, deviceIdx int32, error *ErrorHandle) int64 {
 	return quire().Quire_plan_device_workspace_bytes(plan, deviceIdx, error)
+}
+
+func Quire_plan_drafter_bytes(plan PlanHandle, error *ErrorHandle) int64 {
+	return quire().Quire_plan_drafter_bytes(plan, error)
 }
 
 func Quire_plan_embedding_bytes(plan PlanHandle, error *ErrorHandle) int64 {

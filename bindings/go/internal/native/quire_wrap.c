@@ -703,6 +703,25 @@ int _wrap_quire_model_options_set_activation_dtype_native_75d2147792a4b276(quire
 }
 
 
+int _wrap_quire_model_options_set_drafter_native_75d2147792a4b276(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_drafter(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
 quire_cache_options *_wrap_quire_cache_options_create_native_75d2147792a4b276(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cache_options *result = 0 ;
@@ -1826,6 +1845,40 @@ long long _wrap_quire_model_weight_bytes_native_75d2147792a4b276(quire_model *_s
   arg2 = (quire_error **)_swig_go_1; 
   
   result = (int64_t)quire_model_weight_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_model_drafter_native_75d2147792a4b276(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_model_drafter(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_model_drafter_bytes_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_model_drafter_bytes(arg1,arg2);
   _swig_go_result = result; 
   return _swig_go_result;
 }
@@ -6192,6 +6245,21 @@ long long _wrap_quire_plan_head_bytes_native_75d2147792a4b276(quire_plan *_swig_
 }
 
 
+long long _wrap_quire_plan_drafter_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_plan_drafter_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 long long _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
@@ -6370,6 +6438,23 @@ long long _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(quire_plan 
   arg3 = (quire_error **)_swig_go_2; 
   
   result = (int64_t)quire_plan_device_head_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_device_drafter_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_device_drafter_bytes(arg1,arg2,arg3);
   _swig_go_result = result; 
   return _swig_go_result;
 }

@@ -47,7 +47,7 @@ func checkModel(runtime *quire.Runtime, name string, model server.ModelConfig, b
 	}
 	if err != nil {
 		add(".path", err)
-	} else if _, err := cacheOptions(name, model); err != nil {
+	} else if _, _, err := loadOptions(name, model); err != nil {
 		add("", err)
 	} else {
 		add("", checkFit(runtime, name, model, budgets))

@@ -257,7 +257,11 @@ func (e *Engine) load(s *slot, config server.ModelConfig) {
 		s.current, s.served = loaded, true
 		e.live[loaded] = struct{}{}
 		e.followPages(s)
-		e.log.Info("a model was loaded", server.Fields{"model": s.name, "seconds": time.Since(began).Seconds()})
+		fields := server.Fields{"model": s.name, "seconds": time.Since(began).Seconds()}
+		if loaded.network != "" {
+			fields["draft_network"] = loaded.network
+		}
+		e.log.Info("a model was loaded", fields)
 	}
 }
 

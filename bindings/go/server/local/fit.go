@@ -23,7 +23,7 @@ func (e *neverFits) Error() string {
 // checkFit returns a neverFits if the model and its cache exceed the memory or the budget of a device. Other errors
 // of the plan are those of the load.
 func checkFit(runtime *quire.Runtime, name string, config server.ModelConfig, budgets map[string]int64) error {
-	cache, err := cacheOptions(name, config)
+	options, cache, err := loadOptions(name, config)
 	if err != nil {
 		return err
 	}
@@ -31,10 +31,9 @@ func checkFit(runtime *quire.Runtime, name string, config server.ModelConfig, bu
 	if err != nil {
 		return err
 	}
-	devices := strings.Join(config.Devices, ",")
-	plan, err := runtime.Plan(config.Path, quire.ModelOptions{Device: devices, PlannedCache: &cache}, cache)
+	plan, err := runtime.Plan(config.Path, options, cache)
 	if errors.Is(err, quire.CodeOutOfMemory) && len(config.Devices) > 1 {
-		return checkTotal(runtime, config, cache, limits) // the split depends on memory that is free now
+		return checkTotal(runtime, config, options, limits) // the split depends on memory that is free now
 	}
 	if err != nil {
 		return err
@@ -48,8 +47,9 @@ func checkFit(runtime *quire.Runtime, name string, config server.ModelConfig, bu
 }
 
 // checkTotal compares the bytes of a model on one device with the memory of all its devices.
-func checkTotal(runtime *quire.Runtime, config server.ModelConfig, cache quire.CacheOptions, limits map[string]int64) error {
-	plan, err := runtime.Plan(config.Path, quire.ModelOptions{Device: config.Devices[0], PlannedCache: &cache}, cache)
+func checkTotal(runtime *quire.Runtime, config server.ModelConfig, options quire.ModelOptions, limits map[string]int64) error {
+	options.Device = config.Devices[0]
+	plan, err := runtime.Plan(config.Path, options, *options.PlannedCache)
 	if err != nil {
 		return err
 	}

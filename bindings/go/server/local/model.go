@@ -26,6 +26,7 @@ type model struct {
 	reasons     bool                // it may produce reasoning
 	writesTools bool                // the template puts tools into the prompt
 	recommends  bool                // its authors recommend sampling settings
+	network     string              // draft network that was loaded with it; "" if none
 	info        server.ModelInfo
 
 	held atomic.Int64 // generations that wait for the tokens of their keys
@@ -42,11 +43,10 @@ type model struct {
 
 // load loads a model and creates its cache and its chat template.
 func load(ctx context.Context, e *Engine, name string, config server.ModelConfig) (*model, error) {
-	cacheOptions, err := cacheOptions(name, config)
+	options, cacheOptions, err := loadOptions(name, config)
 	if err != nil {
 		return nil, err
 	}
-	options := quire.ModelOptions{Device: strings.Join(config.Devices, ","), PlannedCache: &cacheOptions}
 	if config.Path, err = hubcache.Resolve(config.Path); err != nil {
 		return nil, err
 	}
@@ -86,19 +86,22 @@ func (m *model) prepare(config server.ModelConfig, options quire.CacheOptions) e
 var kvFormats = map[string]quire.KVFormat{"": quire.KVF16, "f16": quire.KVF16, "q8": quire.KVQ8, "q6": quire.KVQ6,
 	"q4": quire.KVQ4, "fp8": quire.KVFP8, "auto": quire.KVAuto}
 
-var drafters = map[string]quire.Drafter{"": quire.DrafterAuto, "auto": quire.DrafterAuto, "none": quire.DrafterNone,
-	"ngram": quire.DrafterNgram}
+// loadOptions returns the settings of a model and of its cache.
+func loadOptions(name string, config server.ModelConfig) (quire.ModelOptions, quire.CacheOptions, error) {
+	cache, err := cacheOptions(name, config)
+	if err != nil {
+		return quire.ModelOptions{}, cache, err
+	}
+	network, err := draftNetwork(config.Drafter)
+	return quire.ModelOptions{Device: strings.Join(config.Devices, ","), PlannedCache: &cache, Drafter: network}, cache, err
+}
 
 func cacheOptions(name string, config server.ModelConfig) (quire.CacheOptions, error) {
 	format, known := kvFormats[config.KvFormat]
 	if !known {
 		return quire.CacheOptions{}, fmt.Errorf("kv_format must be f16, q8, q6, q4, fp8 or auto, not %q", config.KvFormat)
 	}
-	drafter, known := drafters[config.Drafter]
-	if !known {
-		return quire.CacheOptions{}, fmt.Errorf("drafter must be auto, none or ngram, not %q", config.Drafter)
-	}
-	return quire.CacheOptions{Name: name, Drafter: drafter, MaxDrafts: config.MaxDrafts, MaxTokens: int64(config.CacheTokens), MinTokens: int64(config.MinCacheTokens), MaxBatchSize: config.MaxJobs,
+	return quire.CacheOptions{Name: name, Drafter: drafterKind(config.Drafter), MaxDrafts: config.MaxDrafts, MaxTokens: int64(config.CacheTokens), MinTokens: int64(config.MinCacheTokens), MaxBatchSize: config.MaxJobs,
 		MaxSeqLen: int64(config.ContextTokens), KVFormat: format, PrefixBytes: config.PrefixBytes,
 		PrefixDirectory: config.PrefixDirectory, PrefixDirectoryBytes: config.PrefixDirectoryBytes}, nil
 }
@@ -151,7 +154,7 @@ func (m *model) describe(config server.ModelConfig, options quire.CacheOptions) 
 		m.info.Template = templateSource(config)
 	}
 	loaded, err := m.model.Info()
-	m.weightBytes = loaded.WeightBytes
+	m.weightBytes, m.network = loaded.WeightBytes, loaded.Drafter
 	m.info.BOS, m.info.EOS = specialText(m.model, quire.TokenBOS), specialText(m.model, quire.TokenEOS)
 	return err
 }

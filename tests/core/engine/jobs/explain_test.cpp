@@ -77,6 +77,7 @@ TEST(ExplainTest, AGeneratingJobShowsItsDraftsOrWhyItHasNone) {
             "; no drafts: at the recent acceptance they cost more time than they save");
   EXPECT_EQ(of(DraftReason::prompts), "; no drafts: prompts of other jobs are being computed");
   EXPECT_EQ(of(DraftReason::no_room), "; no drafts: no room in the step or before the end of the job");
+  EXPECT_EQ(of(DraftReason::behind), "; no drafts: the draft network has not read the text of the job yet");
 }
 
 TEST(ExplainTest, AFailedJobShowsTheReason) {
