@@ -384,7 +384,7 @@ void Drafting::propose_by_network() {
 // Returns how many tokens the network drafts for a job: one more than were used last, fewer if none were for
 // some steps, and one when a probe is due.
 int32_t Drafting::num_worth_drafting(const JobRecord& job) const {
-  constexpr int32_t kPatience = 4;
+  constexpr int32_t kPatience = 8;
   if (!is_generating(job) || job.suspect) return 0;
   const int32_t num_plain = job.drafts.num_plain_steps;
   const int32_t wanted = num_plain < kPatience         ? job.drafts.num_recent + 1

@@ -265,6 +265,7 @@ void LiveJobs::drop_tokens(JobRecord& job, int32_t num_new_tokens) {
   job.for_each_lane([&](Lane& lane) {
     const int32_t num_kept = lane.num_prompt_tokens + num_new_tokens;
     lane.tokens.resize(static_cast<size_t>(num_kept));
+    lane.num_followed = std::min(lane.num_followed, num_kept - 1);
     if (lane.sequence) kv().truncate(*lane.sequence, num_kept - 1);
   });
   job.drafts.num_unchanged = std::min(job.drafts.num_unchanged, job.num_tokens());
@@ -283,6 +284,7 @@ void take_over(const Lane& parent, Lane& child, int32_t num_new_tokens) {
   const gsl::span<const TokenId> tokens = parent.known();
   child.num_prompt_tokens = static_cast<int32_t>(tokens.size());
   child.adapter_generation = parent.adapter_generation;
+  child.num_followed = std::min(parent.num_followed, child.num_prompt_tokens - 1);
   child.tokens.reserve(tokens.size() + static_cast<size_t>(num_new_tokens) + 1);
   child.tokens.assign(tokens.begin(), tokens.end());
 }

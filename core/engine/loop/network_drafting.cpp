@@ -102,7 +102,7 @@ void NetworkDrafting::add_lane(const PlannedLane& planned, bool drafts) {
 // Returns the first position whose row is missing. Pages that were found by their prefix have the rows of
 // their tokens. Before the step the lane had one token more than its pages.
 int32_t NetworkDrafting::first_row_of(const PlannedLane& planned) const {
-  if (planned.num_found_tokens > 0) return planned.start;
+  if (planned.start == 0 || planned.num_found_tokens > 0) return planned.start;
   return std::min(planned.lane->num_followed, planned.start + (network_.limits().reads_states ? 0 : 1));
 }
 

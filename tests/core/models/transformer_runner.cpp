@@ -87,6 +87,15 @@ std::shared_ptr<const Model> load_model(const std::string& path, kernels::Activa
   return Model::load(options);
 }
 
+std::shared_ptr<const Model> load_with_drafter(const std::string& path, const std::string& drafter) {
+  ModelOptions options;
+  options.source = open_model_source(posix_file_system(), path);
+  options.devices = {open_test_device()};
+  options.drafter =
+      std::make_shared<const DraftSource>(open_draft_source(posix_file_system(), drafter, options.source));
+  return Model::load(options);
+}
+
 bool runs_activations(kernels::ActivationDtype activations) {
   return (kernels::mechanisms_of(activations) & ~open_test_device()->table().mechanisms) == 0;
 }

@@ -26,6 +26,8 @@ double tolerance(double of_f32, double of_f16);
 std::shared_ptr<const Model> load_model(const std::string& path,
                                         kernels::ActivationDtype activations = kernels::ActivationDtype::full,
                                         int32_t num_shards = 1);
+// `drafter` is that of open_draft_source.
+std::shared_ptr<const Model> load_with_drafter(const std::string& path, const std::string& drafter);
 std::shared_ptr<const Model> load_shards(const std::string& path, int32_t num_shards);
 
 // Returns whether the device under test supports this activation type.
