@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include <gsl/gsl>
 
@@ -24,6 +25,7 @@ struct DraftRequest {
   int32_t num_unchanged = 0;
   int32_t max_drafts = 0;              // 1 or more
   std::unique_ptr<DraftState>* state;  // of the job; null before its first request
+  std::string_view name_space;         // of the job
   TokenIds* drafts;                    // receives the proposal; empty before the call
 };
 
@@ -34,7 +36,10 @@ class Drafter {
   // Fills in the drafts of each request, at most max_drafts; none is a valid proposal. After an exception
   // (std::bad_alloc) the states of the jobs remain usable.
   virtual void draft(gsl::span<const DraftRequest> requests) = 0;
-  // Returns the bytes of all states that this drafter made.
+  // Takes note of the answer of a job that has ended and shares its prefixes. Proposals for jobs of other
+  // namespaces never depend on it: their time would tell of it.
+  virtual void remember(std::string_view /*name_space*/, gsl::span<const TokenId> /*answer*/) {}
+  // Returns the bytes of all states that this drafter made, and of what it remembers.
   virtual uint64_t memory_bytes() const = 0;
 };
 

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/drafting/run_hash.h"
+
 namespace quire {
 
 namespace {
@@ -13,9 +15,16 @@ constexpr size_t kFewestBuckets = 256;
 
 uint32_t hash_of(gsl::span<const TokenId> tokens) {
   uint64_t hash = 0;
-  for (const TokenId token : tokens) hash = (hash + static_cast<uint32_t>(token) + 1) * 0x9E3779B97F4A7C15U;
+  for (const TokenId token : tokens) hash = add_to_hash(hash, token);
   return static_cast<uint32_t>(hash >> 32);
 }
+
+// An earlier occurrence of the last `length` tokens of a text, which ends before the index `next`; length 0:
+// none.
+struct Occurrence {
+  int32_t next = 0;
+  int32_t length = 0;
+};
 
 // Places of all runs of kMinMatch tokens in the text of one job: a chain for each bucket of the hash, the
 // newest place first. Places are removed in reverse order, which restores the chains.
@@ -41,20 +50,16 @@ class NgramState final : public DraftState {
     return true;
   }
 
-  // Returns the index after the best earlier occurrence of the suffix, or -1.
-  int32_t find(gsl::span<const TokenId> history) const {
-    if (places_.size() < 2) return -1;
+  // Returns the best earlier occurrence of the suffix.
+  Occurrence find(gsl::span<const TokenId> history) const {
+    Occurrence best;
+    if (places_.size() < 2) return best;
     const Place& last = places_.back();
-    int32_t best = -1;
-    int32_t best_length = 0;
     int32_t place = last.previous;
     for (int32_t n = 0; n < NgramDrafter::kMaxPlaces && place >= 0; ++n) {
       const Place& held = places_[static_cast<size_t>(place)];
       const int32_t length = held.hash == last.hash ? match_length(history, place + kMinMatch) : 0;
-      if (length >= kMinMatch && length > best_length) {
-        best = place + kMinMatch;
-        best_length = length;
-      }
+      if (length >= kMinMatch && length > best.length) best = {place + kMinMatch, length};
       place = held.previous;
     }
     return best;
@@ -120,26 +125,41 @@ class NgramState final : public DraftState {
 
 }  // namespace
 
-NgramDrafter::NgramDrafter(uint64_t max_bytes) : memory_(std::make_shared<Memory>()) {
+NgramDrafter::NgramDrafter(uint64_t max_bytes, uint64_t max_answer_bytes)
+    : memory_(std::make_shared<Memory>()), answers_(max_answer_bytes) {
   memory_->max_bytes = max_bytes;
 }
 
 uint64_t NgramDrafter::memory_bytes() const {
-  return memory_->used_bytes;
+  return memory_->used_bytes + answers_.memory_bytes();
 }
 
+namespace {
+
+// Goes on as the text did after `next`; where it ends, with the proposal itself, as a loop would.
+void continue_text(const DraftRequest& request, int32_t next) {
+  const size_t num_left = request.history.size() - static_cast<size_t>(next);
+  for (size_t i = 0; i < static_cast<size_t>(request.max_drafts); ++i) {
+    request.drafts->push_back(i < num_left ? request.history[static_cast<size_t>(next) + i]
+                                           : (*request.drafts)[i - num_left]);
+  }
+}
+
+}  // namespace
+
+// The text of the job itself decides if it has as many tokens in common.
 void NgramDrafter::draft(gsl::span<const DraftRequest> requests) {
   for (const DraftRequest& request : requests) {
     if (*request.state == nullptr) *request.state = std::make_unique<NgramState>(memory_);
     auto& state = static_cast<NgramState&>(**request.state);
-    if (!state.follow(request.history, request.num_unchanged)) continue;
-    const int32_t next = state.find(request.history);
-    if (next < 0) continue;
-    const size_t num_left = request.history.size() - static_cast<size_t>(next);
-    for (size_t i = 0; i < static_cast<size_t>(request.max_drafts); ++i) {
-      request.drafts->push_back(i < num_left ? request.history[static_cast<size_t>(next) + i]
-                                             : (*request.drafts)[i - num_left]);
-    }
+    Occurrence own;
+    if (state.follow(request.history, request.num_unchanged)) own = state.find(request.history);
+    const AnswerRing* const answers = answers_.find(request.name_space);
+    const AnswerRing::Match other = answers != nullptr ? answers->find(request.history) : AnswerRing::Match();
+    if (own.length > 0 && own.length >= other.length)
+      continue_text(request, own.next);
+    else if (other.length > 0)
+      answers->read(other.next, request.max_drafts, *request.drafts);
   }
 }
 

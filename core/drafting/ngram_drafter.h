@@ -1,9 +1,11 @@
-// Drafter without a network: continues a job as its own text went on after the longest suffix that occurred
-// before (n-gram or prompt lookup). Prompts that are quoted or edited, lists and loops repeat themselves.
+// Drafter without a network: continues a job as its own text, or an earlier answer of its namespace, went on
+// after the longest suffix that occurred before (n-gram, prompt or suffix lookup). Prompts that are quoted or
+// edited, lists and loops repeat themselves; agents and forms repeat earlier answers.
 #pragma once
 
 #include <memory>
 
+#include "core/drafting/answer_store.h"
 #include "core/drafting/drafter.h"
 
 namespace quire {
@@ -18,11 +20,15 @@ class NgramDrafter final : public Drafter {
   static constexpr int32_t kMaxMatch = 32;  // tokens that are compared at most
   static constexpr int32_t kMaxPlaces = 64;
   static constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
+  static constexpr uint64_t kMaxAnswerBytes = uint64_t{16} << 20;  // 24 namespaces
 
   // A job whose text does not fit into max_bytes, over all jobs, gets no drafts.
-  explicit NgramDrafter(uint64_t max_bytes = kMaxBytes);
+  explicit NgramDrafter(uint64_t max_bytes = kMaxBytes, uint64_t max_answer_bytes = kMaxAnswerBytes);
 
   void draft(gsl::span<const DraftRequest> requests) override;
+  void remember(std::string_view name_space, gsl::span<const TokenId> answer) override {
+    answers_.add(name_space, answer);
+  }
   uint64_t memory_bytes() const override;
 
   // Bytes of all states. Each state holds a reference, so states may outlive the drafter.
@@ -33,6 +39,7 @@ class NgramDrafter final : public Drafter {
 
  private:
   std::shared_ptr<Memory> memory_;
+  AnswerStore answers_;
 };
 
 }  // namespace quire

@@ -193,7 +193,7 @@ void Drafting::draft() {
     if (!job.drafts.acceptance) job.drafts.acceptance.emplace(acceptance_, kWeightOfStep);
     if (!network_ || job.drafts.num_proposed_after != job.num_tokens()) job.drafts.proposal.clear();
     requests_.push_back({job.lane.tokens, job.drafts.num_unchanged, draftee.num_drafts, &job.drafts.state,
-                         &job.drafts.proposal});
+                         job.request.name_space, &job.drafts.proposal});
   }
   if (drafter_ != nullptr) drafter_->draft(requests_);
   for (Draftee& draftee : draftees_) {
@@ -391,6 +391,21 @@ int32_t Drafting::num_worth_drafting(const JobRecord& job) const {
                          : num_plain >= kProbeInterval ? 1
                                                        : 0;
   return std::min(room_of(job), wanted);
+}
+
+void Drafting::remember(const StepPlan& plan) {
+  if (drafter_ == nullptr) return;
+  contain_drafts([&] {
+    for (const PlannedLane& planned : plan.lanes) {
+      const JobRecord& job = *planned.lane->job;
+      const bool is_over =
+          job.ended && planned.lane == &job.lane && job.result.reason != FinishReason::failed;
+      if (!is_over || job.request.kind != JobKind::generate || !job.request.publish_pages) continue;
+      drafter_->remember(
+          job.request.name_space,
+          gsl::span<const TokenId>(job.lane.tokens).subspan(static_cast<size_t>(job.lane.num_prompt_tokens)));
+    }
+  });
 }
 
 void Drafting::learn(const StepPlan& plan) noexcept {

@@ -55,6 +55,8 @@ class Drafting {
   void follow(const StepPlan& plan, const Batch& batch, bool is_followed);
   // Lets the draft network propose tokens for the next step. Called after the tokens were committed.
   void propose_by_network();
+  // Passes the answers of the jobs that ended with this step to the drafter.
+  void remember(const StepPlan& plan);
   // Adds the outcome of a verified step to the acceptance of its jobs. Called before it is committed.
   void learn(const StepPlan& plan) noexcept;
 

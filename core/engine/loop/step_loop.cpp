@@ -111,6 +111,7 @@ void StepLoop::step() {
   reservation.commit();
   drafting_.follow(step_.plan, step_.batch, is_followed);
   commit_.commit(step_.plan);
+  drafting_.remember(step_.plan);
   drafting_.propose_by_network();
   if (drafting_.has_network()) end_turn(count, is_followed);
 }

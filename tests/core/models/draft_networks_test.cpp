@@ -214,6 +214,40 @@ TEST_P(GoldenNetworks, ChangeNoBit) {
   }
 }
 
+// A model that drafts for itself is always right: with its own noise, on pages that came back from host
+// memory, in a cache that grows, and after forks.
+TEST(DraftModelTest, AModelIsRightForItself) {
+  const auto model = load_with_drafter(QUIRE_EMBEDDED_MODEL, QUIRE_EMBEDDED_MODEL);
+  static const SimulatedClock clock;
+  RuntimeOptions runtime;
+  runtime.clock = &clock;
+  ModelCacheOptions options = drafting_cache(4);
+  options.max_tokens = 256;
+  options.max_seq_len = 128;
+  options.min_tokens = 128;
+  options.engine.prefixes.host_bytes = uint64_t{64} << 20;
+  const auto engine = create_model_cache(Runtime::create(std::move(runtime)), model, options);
+  std::vector<TokenIds> answers;
+  int32_t num_cached = 0;
+  for (int32_t round = 0; round < 12; ++round) {
+    TokenIds prompt(40, 100 + round % 6);
+    for (int32_t i = 0; i < 40; ++i) prompt[static_cast<size_t>(i)] += 37 * i % 200;
+    JobRequest request = greedy(prompt, 40);
+    request.ignore_end_tokens = true;
+    request.sampling.temperature = 0.9F;
+    request.sampling.seed = static_cast<uint64_t>(round % 6);
+    const auto job = engine->submit(std::move(request));
+    while (engine->thread().run_once() == StepOutcome::advanced) {
+    }
+    EXPECT_EQ(job->result().draft_tokens, job->result().accepted_draft_tokens) << round;
+    EXPECT_GE(job->result().accepted_draft_tokens, 20) << round;
+    num_cached += job->result().cached_tokens;
+    answers.push_back(read_all(*job).tokens);
+    if (round >= 6) EXPECT_EQ(answers[static_cast<size_t>(round)], answers[static_cast<size_t>(round - 6)]);
+  }
+  EXPECT_GT(num_cached, 100);
+}
+
 TEST(DraftModelTest, ChangesNoBitInAnyCompany) {
   if (!exists(kModels + "story-15m/config.json")) GTEST_SKIP() << kModels << "story-15m is not here";
   for (const std::string& drafter : {kModels + "story-3m", kGolden + "eagle3_story/draft"}) {

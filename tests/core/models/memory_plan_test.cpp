@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/model/model_plan.h"
+#include "core/models/drafting_executor.h"
 #include "core/models/transformer_shape.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/case_stride.h"
@@ -42,6 +43,7 @@ std::shared_ptr<const Model> load(const ModelPlanOptions& options, const Placeme
   for (const ModelDevice& device : options.devices) model.devices.push_back(device.device);
   model.placement = placement;
   model.num_shards = options.num_shards;
+  model.drafter = options.draft_source;
   return Model::load(model);
 }
 
@@ -70,7 +72,7 @@ void expect_as_planned(const ModelPlanOptions& options, const ModelPlan& plan) {
   EXPECT_EQ(bytes_of_groups(plan.memory), plan.memory.total().kv);
   const TransformerExecutorOptions sizes = executor_options(model->config(), *options.cache);
   expect_shares(plan_shards(*model->transformer(), sizes), options.num_shards, plan.memory.total().cache());
-  const TransformerExecutor executor(model->transformer(), sizes);
+  const auto executor = make_executor(model->transformer(), sizes, nullptr);
   for (size_t i = 0; i < options.devices.size(); ++i) {
     EXPECT_EQ(options.devices[i].device->memory_use().held_bytes, plan.memory.devices[i].total()) << i;
     EXPECT_EQ(options.devices[i].device->memory_use().pinned_bytes, plan.memory.devices[i].staging) << i;
@@ -103,6 +105,31 @@ TEST(MemoryPlan, EqualsTheMemoryOfShards) {
       ModelPlanOptions options = plan_options(family.path(), {device_with_limit(0)});
       options.num_shards = num_shards;
       expect_as_planned(options, plan_model(options));
+    }
+  }
+}
+
+// The embedded model beside itself, and modules that borrow the embedding and the head of their target.
+TEST(MemoryPlan, EqualsTheMemoryOfDraftNetworks) {
+  std::vector<std::pair<std::string, std::string>> networks = {{QUIRE_EMBEDDED_MODEL, QUIRE_EMBEDDED_MODEL}};
+  const std::string golden = std::string(QUIRE_SHARED_DIR) + "/golden/mtp/";
+  if (posix_file_system().is_directory(golden)) {
+    for (const char* name : {"deepseek_v3", "qwen3_5"}) networks.emplace_back(golden + name, "mtp");
+    networks.emplace_back(golden + "eagle3/target", golden + "eagle3/draft");
+  }
+  for (const auto& [target, drafter] : networks) {
+    for (const int32_t num_shards : {1, 2}) {
+      SCOPED_TRACE(target + ", shards: " + std::to_string(num_shards));
+      ModelPlanOptions options = plan_options(target, {device_with_limit(0)});
+      if (num_shards > 1 && !options.devices[0].device->has(kernels::kCapabilityShards)) continue;
+      options.num_shards = num_shards;
+      options.drafter = drafter;
+      const uint64_t without = plan_model(options).memory.total().total();
+      open_drafter(posix_file_system(), options);
+      const ModelPlan plan = plan_model(options);
+      EXPECT_GT(plan.memory.total().drafter, 0U);
+      EXPECT_GT(plan.memory.total().total(), without + plan.memory.total().drafter);
+      expect_as_planned(options, plan);
     }
   }
 }

@@ -38,10 +38,13 @@ Function* emulated_function(const char* name) {
 class ModelEvictionTest : public ::testing::Test {
  protected:
   std::shared_ptr<const ResidentModel> load() { return load_on(device_); }
-  std::shared_ptr<const ResidentModel> load_on(const std::shared_ptr<Device>& device) {
+  std::shared_ptr<const ResidentModel> load_on(const std::shared_ptr<Device>& device,
+                                               const std::string& drafter = "none") {
     ResidentModelOptions options;
     options.plan.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
     options.plan.devices.emplace_back().device = device;
+    options.plan.drafter = drafter;
+    open_drafter(posix_file_system(), options.plan);
     return ResidentModel::load(runtime_, options);
   }
 
@@ -114,6 +117,33 @@ TEST_F(ModelEvictionTest, OutputsAreTheSameAndLeasesMatch) {
     EXPECT_EQ(leased(), whole + leased_of_cache);
   }
   EXPECT_EQ(home->residency().figures().wakes, 2U);
+}
+
+TEST_F(ModelEvictionTest, ADraftNetworkLeavesAndReturnsWithItsModel) {
+  const auto home = load_on(device_, QUIRE_EMBEDDED_MODEL);
+  const uint64_t whole = use().held_bytes;
+  EXPECT_EQ(leased(), whole);
+  EXPECT_EQ(home->model()->weight_bytes(), whole);
+  EXPECT_GT(home->model()->drafter_bytes(), whole / 3);
+  const auto cache = open(home);
+  const auto draft = [&] {
+    JobRequest request;
+    request.prompt = {1, 120, 130, 140};
+    request.max_new_tokens = 30;
+    request.ignore_end_tokens = true;
+    request.sampling.temperature = 0.0F;
+    const auto job = cache->submit(std::move(request));
+    const TokenIds tokens = tokens_of(*job);
+    EXPECT_GT(job->result().accepted_draft_tokens, 0);
+    return tokens;
+  };
+  const TokenIds before = draft();
+  for (const ResidencyState to : {ResidencyState::standing_by, ResidencyState::on_disk}) {
+    ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
+    if (to == ResidencyState::on_disk) ASSERT_EQ(home->residency().evict(to, kPatient), WaitEnd::ready);
+    EXPECT_EQ(draft(), before);
+    EXPECT_EQ(use().held_bytes - whole, leased() - whole);
+  }
 }
 
 TEST_F(ModelEvictionTest, OnDiskNoMemoryIsHeld) {
