@@ -144,6 +144,7 @@ std::vector<uint64_t> Transformer::shard_taken_bytes() const {
   std::vector<uint64_t> bytes;
   bytes.reserve(static_cast<size_t>(shard.num_shards));
   for (int32_t rank = 0; rank < shard.num_shards; ++rank) bytes.push_back(weight_bytes(at_rank(rank)));
+  bytes.front() += drafter_taken_bytes();
   return bytes;
 }
 

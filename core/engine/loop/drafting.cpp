@@ -88,9 +88,10 @@ void observe_step(StepTimes& times, int32_t num_tokens, Duration period) noexcep
 
 // Drafts are optional: without memory for them the step goes on without them. Rethrows the loss of the
 // device.
+// Returns false if the action failed.
 template <typename Action>
-void contain_drafts(const Action& action) {
-  contain("no memory for drafts", action, [](ErrorCode code, std::string_view) {
+bool contain_drafts(const Action& action) {
+  return contain("no memory for drafts", action, [](ErrorCode code, std::string_view) {
     if (code == ErrorCode::device_lost) throw;
   });
 }
@@ -370,7 +371,7 @@ void Drafting::observe(const StepCount& step, std::optional<Duration> period, bo
 
 void Drafting::follow(const StepPlan& plan, const Batch& batch, bool is_followed) {
   if (!network_ || is_crowded() || (is_followed && network_->reads_states())) return;
-  contain_drafts([&] { network_->follow(plan, batch, !is_followed); });
+  if (!contain_drafts([&] { network_->follow(plan, batch, !is_followed); })) network_->abandon();
 }
 
 void Drafting::propose_by_network() {

@@ -28,6 +28,8 @@ class NetworkDrafting {
   // Computes the network's rows of a step. Called when the step is verified and its pages are committed, but
   // not its tokens. `batch` is that of the step. If `drafts`, `propose` will be called.
   void follow(const StepPlan& plan, const Batch& batch, bool drafts);
+  // Proposes nothing after the last step; called if `follow` failed.
+  void abandon() noexcept { draftees_.clear(); }
   // Fills in the proposals of the jobs whose rows the network knows up to their last token. Called after the
   // tokens of the step were committed. num_drafts returns how many tokens a job wants.
   void propose(const std::function<int32_t(const JobRecord&)>& num_drafts);

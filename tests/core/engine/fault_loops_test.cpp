@@ -32,13 +32,16 @@ JobRequest request_of(int32_t index) {
 // A cache with three jobs, one of which scores, and their readers.
 class World {
  public:
-  World() : engine(options()), queue(std::make_shared<EventQueue>()) {
+  explicit World(std::optional<FakeNetworkOptions> network = {})
+      : engine(options(std::move(network))), queue(std::make_shared<EventQueue>()) {
     jobs.reserve(8);
     outcomes.reserve(8);
   }
 
-  static FakeEngineOptions options() {
+  static FakeEngineOptions options(std::optional<FakeNetworkOptions> network = {}) {
     FakeEngineOptions options;
+    options.network = std::move(network);
+    if (options.network) options.cache.drafting = {DrafterKind::network, 3};
     options.cache.start_thread = false;
     options.limits.num_pages = 12;
     make_drawing(options.limits);
@@ -231,7 +234,7 @@ class FaultLoopsTest : public ::testing::Test {
     const int64_t live_before = num_live_allocations();
     int64_t num_failed = 0;
     {
-      World world;
+      World world(network_);
       scenario.prepare(world);
       ErrorCode code = ErrorCode::ok;
       {
@@ -253,6 +256,7 @@ class FaultLoopsTest : public ::testing::Test {
   }
 
   std::vector<JobOutcome> alone_ = outcomes_alone();
+  std::optional<FakeNetworkOptions> network_ = {};  // of the model
 };
 
 TEST_F(FaultLoopsTest, EveryAllocationOfEveryCall) {
@@ -266,6 +270,22 @@ TEST_F(FaultLoopsTest, EveryAllocationOfEveryCall) {
     if (HasFailure()) return;
   }
   std::cout << total << " faults in all\n";
+}
+
+// A fault in the rows or the proposals of a draft network costs drafts alone.
+TEST_F(FaultLoopsTest, EveryAllocationWithADraftNetwork) {
+  for (const bool reads_states : {false, true}) {
+    network_ = FakeNetworkOptions{reads_states, 0.7};
+    for (const Scenario& scenario : scenarios()) {
+      const std::string_view name = scenario.name;
+      if (name != "decoding" && name != "to the end" && name != "fork" && name != "rewind") continue;
+      run(scenario, {1 << 30, FaultSpan::once});
+      const int64_t num_points =
+          for_each_fault([&](const FaultPoint& point) { return run(scenario, point); });
+      std::cout << name << ": " << num_points << " faults\n";
+      if (HasFailure()) return;
+    }
+  }
 }
 
 // The device is lost in a step of two jobs (the third has its scores), and allocating the error message

@@ -243,7 +243,8 @@ TEST(DraftModelTest, AModelIsRightForItself) {
     EXPECT_GE(job->result().accepted_draft_tokens, 20) << round;
     num_cached += job->result().cached_tokens;
     answers.push_back(read_all(*job).tokens);
-    if (round >= 6) EXPECT_EQ(answers[static_cast<size_t>(round)], answers[static_cast<size_t>(round - 6)]);
+    const size_t first = answers.size() > 6 ? answers.size() - 7 : answers.size() - 1;
+    EXPECT_EQ(answers.back(), answers[first]) << round;
   }
   EXPECT_GT(num_cached, 100);
 }
@@ -275,9 +276,11 @@ TEST(DraftModelTest, ChangesNoBitInAnyCompany) {
 double tokens_a_step(const std::shared_ptr<const Model>& model, const std::vector<TokenIds>& prompts,
                      float temperature, int32_t num_seeds) {
   int64_t num_tokens = 0, num_steps = 0;
+  const auto engine = still_engine(model, 4);
+  // Drafts begin once the clock is known to be still.
+  run_alone(*engine, greedy(prompts.front(), 10));
   for (const TokenIds& prompt : prompts) {
     for (int32_t seed = 0; seed < num_seeds; ++seed) {
-      const auto engine = still_engine(model, 4);
       JobRequest request = greedy(prompt, 64);
       request.ignore_end_tokens = true;
       request.sampling.temperature = temperature;

@@ -126,6 +126,7 @@ TEST_F(ModelEvictionTest, ADraftNetworkLeavesAndReturnsWithItsModel) {
   EXPECT_EQ(home->model()->weight_bytes(), whole);
   EXPECT_GT(home->model()->drafter_bytes(), whole / 3);
   const auto cache = open(home);
+  const uint64_t of_cache = use().held_bytes - whole, leased_of_cache = leased() - whole;
   const auto draft = [&] {
     JobRequest request;
     request.prompt = {1, 120, 130, 140};
@@ -140,9 +141,11 @@ TEST_F(ModelEvictionTest, ADraftNetworkLeavesAndReturnsWithItsModel) {
   const TokenIds before = draft();
   for (const ResidencyState to : {ResidencyState::standing_by, ResidencyState::on_disk}) {
     ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
-    if (to == ResidencyState::on_disk) ASSERT_EQ(home->residency().evict(to, kPatient), WaitEnd::ready);
+    ASSERT_EQ(home->residency().evict(to, kPatient), WaitEnd::ready);
+    EXPECT_EQ(use().held_bytes - of_cache, leased() - leased_of_cache);
     EXPECT_EQ(draft(), before);
-    EXPECT_EQ(use().held_bytes - whole, leased() - whole);
+    EXPECT_EQ(use().held_bytes, whole + of_cache);
+    EXPECT_EQ(leased(), whole + leased_of_cache);
   }
 }
 
