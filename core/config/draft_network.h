@@ -1,11 +1,12 @@
 // Configuration of draft networks, which propose tokens for a target model (speculative decoding): a model of
 // its own, the heads for multi-token prediction (MTP) in a checkpoint, or an EAGLE-3 network.
 //
-// Sources: vLLM's deepseek_mtp, qwen3_next_mtp, qwen3_5_mtp, mimo_mtp and llama_eagle3, and transformers'
-// candidate generator.
+// Sources: vLLM's deepseek_mtp, qwen3_next_mtp, qwen3_5_mtp, mimo_mtp, nemotron_h_mtp and llama_eagle3, and
+// transformers' candidate generator.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,16 +40,38 @@ struct DraftNetworkConfig {
 };
 
 // Returns the network for multi-token prediction in a checkpoint. `config_text` is its config.json and
-// `target` what was read from it. Throws ErrorCode::unsupported if its family has none that can be used, or
-// if the configuration announces none.
+// `target` what was read from it. Of several modules it is the first. Throws ErrorCode::unsupported if its
+// family has none that can be used, or if the configuration announces none. A configuration of Qwen3-Next
+// announces none in any case: only the tensors show it.
 DraftNetworkConfig parse_mtp_network(std::string_view config_text, const ModelConfig& target,
                                      const std::string& directory = {});
 
 // Returns the network of a directory with this config.json: EAGLE-3 if it is one, otherwise a model of its
 // own. Throws like parse_model_config; ErrorCode::unsupported naming the field of a variant that is not
 // known, and naming the mechanism of a model whose layers have recurrent states; ErrorCode::format if
-// the network does not fit the target.
+// the network does not fit the target. EAGLE-3: call fit_to_tensors before the network is used.
 DraftNetworkConfig parse_draft_network(std::string_view config_text, const ModelConfig& target,
                                        const std::string& directory = {});
+
+// Returns whether this config.json is that of an EAGLE-3 network.
+bool is_eagle3_config(std::string_view config_text, const std::string& directory = {});
+
+// Returns a model as a draft network. `where` names it in messages. Throws ErrorCode::unsupported naming what
+// its layers have other than attention over all tokens.
+DraftNetworkConfig as_draft_model(ModelConfig model, const std::string& where);
+
+// Returns whether the files of a network have a tensor, or a matrix, by its name in the spec or, if there
+// are prefixes, by the name that they make of it.
+using HasTensor = std::function<bool(const std::string& name)>;
+
+// Decides what only the files of an EAGLE-3 network show: the names of its first layer, and whether the
+// embedding, the head and the token map are its own. `where` names the files in messages. Throws
+// ErrorCode::format naming a tensor that must be there, ErrorCode::unsupported naming one of a variant that
+// is not known.
+void fit_to_tensors(const HasTensor& has, const ModelConfig& target, const std::string& where,
+                    DraftNetworkConfig& config);
+
+// Returns the name in the files of a tensor of the network's spec. Does not change a name that it returned.
+std::string name_in_files(const std::vector<NamePrefix>& prefixes, const std::string& name);
 
 }  // namespace quire

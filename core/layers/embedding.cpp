@@ -55,9 +55,10 @@ HostTensor read_table(const EmbeddingPart& part, const LayerBuilder& builder) {
   return builder.read_table(embedding_name(part, builder), rows, width_of(part, model.hidden_size));
 }
 
-void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& builder,
-           EmbeddingLayer& layer) {
-  layer.table = builder.prepare_table(stored, embedding_name(part, builder));
+namespace {
+
+// Builds all but the table.
+void build_rest(const EmbeddingPart& part, LayerBuilder& builder, EmbeddingLayer& layer) {
   layer.scale = part.scale;
   layer.hidden = builder.model().hidden_size;
   layer.table_columns = width_of(part, layer.hidden);
@@ -73,6 +74,21 @@ void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& bu
   layer.stream_projections.resize(part.stream_projections.size());
   for (size_t s = 0; s < part.stream_projections.size(); ++s)
     builder.request(layer.stream_projections[s], {part.stream_projections[s]});
+}
+
+}  // namespace
+
+void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& builder,
+           EmbeddingLayer& layer) {
+  layer.table = builder.prepare_table(stored, embedding_name(part, builder));
+  build_rest(part, builder, layer);
+}
+
+void build_borrowed(const EmbeddingPart& part, const EmbeddingLayer& lender, LayerBuilder& builder,
+                    EmbeddingLayer& layer) {
+  layer.table = lender.table;
+  layer.borrows_table = true;
+  build_rest(part, builder, layer);
 }
 
 void needs(const EmbeddingPart& part, Needs& all) {
@@ -92,7 +108,7 @@ void needs(const EmbeddingPart& part, Needs& all) {
 }
 
 void each_weight(const EmbeddingLayer& layer, WeightVisitor& visitor) {
-  visitor.table(layer.table);
+  if (!layer.borrows_table) visitor.table(layer.table);
   visitor.table(layer.positions);
   visitor.matrix(layer.projection, 1.0);
   if (layer.layer_inputs) visitor.table(layer.layer_inputs->table);

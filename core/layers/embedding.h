@@ -25,8 +25,9 @@ struct LayerInputsLayer {
 };
 
 struct EmbeddingLayer {
-  PreparedWeight table;       // [vocabulary, hidden], or the width that the projection reads
-  PreparedWeight projection;  // empty: none
+  PreparedWeight table;        // [vocabulary, hidden], or the width that the projection reads
+  bool borrows_table = false;  // the table belongs to another model
+  PreparedWeight projection;   // empty: none
   float scale = 1.0f;
   int32_t hidden = 0;
   int32_t table_columns = 0;
@@ -50,6 +51,9 @@ std::string embedding_name(const EmbeddingPart& part, const LayerBuilder& builde
 HostTensor read_table(const EmbeddingPart& part, const LayerBuilder& builder);
 // `stored` is the embedding table.
 void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& builder, EmbeddingLayer& layer);
+// Builds an embedding with the table of another model on the same device.
+void build_borrowed(const EmbeddingPart& part, const EmbeddingLayer& lender, LayerBuilder& builder,
+                    EmbeddingLayer& layer);
 void needs(const EmbeddingPart& part, Needs& all);
 void each_weight(const EmbeddingLayer& layer, WeightVisitor& visitor);
 uint64_t mechanisms(const EmbeddingPart& part);

@@ -1,5 +1,7 @@
 #include "core/layers/features.h"
 
+#include <algorithm>
+
 #include "core/layers/layer_builder.h"
 #include "core/layers/pair_rows.h"
 #include "core/layers/rows.h"
@@ -23,7 +25,8 @@ void build(const FeaturesPart& part, LayerBuilder& builder, FeaturesLayer& layer
 
 void needs(const FeaturesPart& part, Needs& all) {
   const int32_t columns = part.num_states * part.state_columns;
-  all.scratch(Scratch::states, columns);
+  // Between two passes it has the network's own states.
+  all.scratch(Scratch::states, std::max(columns, all.hidden()));
   all.scratch(Scratch::features, all.hidden());
   all.scratch(Scratch::rounded, columns);
   all.row(columns);

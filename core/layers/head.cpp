@@ -29,8 +29,8 @@ WeightSource tied_source(const HeadPart& part, const HostTensor& table, const Mo
   return source;
 }
 
-void build_around(const HeadPart& part, const WeightSource& projection, const std::string& key,
-                  LayerBuilder& builder, HeadLayer& layer) {
+// Builds all but the matrix.
+void build_rest(const HeadPart& part, LayerBuilder& builder, HeadLayer& layer) {
   build(part.norm, builder, layer.norm);
   layer.vocab_size = builder.model().vocab_size;
   layer.logit_scale = part.scale;
@@ -38,11 +38,16 @@ void build_around(const HeadPart& part, const WeightSource& projection, const st
   layer.vocabulary = part.vocabulary;
   if (part.narrowing) builder.request(layer.narrowing, {*part.narrowing});
   layer.input_columns = part.projection.num_in;
-  builder.request(layer.projection, projection, key);
   if (builder.model().connects_streams) layer.num_copies = builder.model().num_streams;
   layer.stream_projections.resize(part.stream_projections.size());
   for (size_t s = 0; s < layer.stream_projections.size(); ++s)
     builder.request(layer.stream_projections[s], {part.stream_projections[s]});
+}
+
+void build_around(const HeadPart& part, const WeightSource& projection, const std::string& key,
+                  LayerBuilder& builder, HeadLayer& layer) {
+  build_rest(part, builder, layer);
+  builder.request(layer.projection, projection, key);
 }
 
 }  // namespace
@@ -68,6 +73,12 @@ void build_tied(const HeadPart& part, const HostTensor& table, LayerBuilder& bui
                layer);
 }
 
+void build_borrowed(const HeadPart& part, const HeadLayer& lender, LayerBuilder& builder, HeadLayer& layer) {
+  build_rest(part, builder, layer);
+  layer.projection = lender.projection;
+  layer.borrows_projection = true;
+}
+
 void cut(HeadPart& part, const ShardCut& shard) {
   part.vocabulary = shard.columns(shard.whole().vocab_size);
   keep_own_outputs(part.projection, part.vocabulary);
@@ -84,7 +95,7 @@ void needs(const HeadPart& part, Needs& all) {
 }
 
 void each_weight(const HeadLayer& layer, WeightVisitor& visitor) {
-  visitor.matrix(layer.projection, 1.0);
+  if (!layer.borrows_projection) visitor.matrix(layer.projection, 1.0);
   visitor.matrix(layer.narrowing, 1.0);
   for (const PreparedWeight& matrix : layer.stream_projections) visitor.matrix(matrix, 1.0);
   each_weight(layer.norm, visitor);

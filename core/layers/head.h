@@ -12,9 +12,10 @@ namespace quire {
 
 struct HeadLayer {
   NormLayer norm;
-  PreparedWeight narrowing;   // from the normalized stream to the input of `projection`; empty: none
-  PreparedWeight projection;  // [hidden, vocabulary]
-  int32_t input_columns = 0;  // columns that `projection` reads
+  PreparedWeight narrowing;         // from the normalized stream to the input of `projection`; empty: none
+  PreparedWeight projection;        // [hidden, vocabulary]
+  bool borrows_projection = false;  // the matrix belongs to another model
+  int32_t input_columns = 0;        // columns that `projection` reads
   int32_t vocab_size = 0;
   float logit_scale = 1.0f;
   float softcap = 0.0f;
@@ -42,6 +43,8 @@ bool is_tied(const HeadPart& part, const LayerBuilder& builder);
 void build(const HeadPart& part, LayerBuilder& builder, HeadLayer& layer);
 // Builds a head that uses the embedding table. `table` must live until the builder has prepared the matrices.
 void build_tied(const HeadPart& part, const HostTensor& table, LayerBuilder& builder, HeadLayer& layer);
+// Builds a head with the matrix of another model on the same device.
+void build_borrowed(const HeadPart& part, const HeadLayer& lender, LayerBuilder& builder, HeadLayer& layer);
 void cut(HeadPart& part, const ShardCut& shard);
 void needs(const HeadPart& part, Needs& all);
 void each_weight(const HeadLayer& layer, WeightVisitor& visitor);

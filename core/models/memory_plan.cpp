@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "core/models/transformer_draft_network.h"
+
 namespace quire {
 
 MemoryBytes& MemoryBytes::operator+=(const MemoryBytes& other) {
@@ -46,8 +48,15 @@ MemoryBytes plan_stage_of_shard(const Transformer& of, size_t stage_idx,
 
 MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
                        const TransformerExecutorOptions& options) {
-  return transformer.sum_over_shards(
+  MemoryBytes bytes = transformer.sum_over_shards(
       [&](const Transformer& of) { return plan_stage_of_shard(of, stage_idx, options); });
+  if (transformer.is_last(stage_idx)) bytes += plan_drafter(transformer, options);
+  return bytes;
+}
+
+MemoryBytes plan_drafter(const Transformer& transformer, const TransformerExecutorOptions& options) {
+  if (transformer.drafter == nullptr) return {};
+  return plan_stage(transformer.drafter->network, 0, draft_executor_options(*transformer.drafter, options));
 }
 
 std::vector<uint64_t> plan_shards(const Transformer& transformer, const TransformerExecutorOptions& options) {
@@ -56,6 +65,7 @@ std::vector<uint64_t> plan_shards(const Transformer& transformer, const Transfor
     for (size_t i = 0; i < transformer.stages.size(); ++i)
       bytes[static_cast<size_t>(rank)] += plan_stage_of_shard(transformer.at_rank(rank), i, options).cache();
   }
+  bytes.front() += plan_drafter(transformer, options).cache();
   return bytes;
 }
 
@@ -124,6 +134,12 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
   }
   plan.devices[static_cast<size_t>(runs.front().device)].embedding += transformer.embedding_taken_bytes();
   plan.devices[static_cast<size_t>(runs.back().device)].head += transformer.head_taken_bytes();
+  if (transformer.drafter != nullptr) {
+    const MemoryBytes drafter = plan_drafter(transformer, options);
+    plan.devices[static_cast<size_t>(runs.back().device)].drafter += transformer.drafter_taken_bytes();
+    plan.cache_groups.front().num_layers += transformer.drafter->network.shape.num_layers;
+    plan.cache_groups.front().bytes += drafter.kv;
+  }
   return plan;
 }
 
@@ -136,7 +152,8 @@ DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
   DeviceDemand demand;
   demand.stage_bytes = transformer.rope_bytes(0) + middle.workspace;
   demand.embedding_bytes = transformer.embedding_taken_bytes();
-  demand.head_bytes = transformer.head_taken_bytes() + (last.workspace - middle.workspace);
+  demand.head_bytes = transformer.head_taken_bytes() + (last.workspace - middle.workspace) +
+                      transformer.drafter_taken_bytes() + plan_drafter(transformer, options).cache();
   for (size_t i = 0; i < all.layers.size(); ++i) {
     demand.layer_bytes.push_back(transformer.layer_taken_bytes(0, i) +
                                  kv_bytes_of(transformer, *all.device, i, options.kv) +

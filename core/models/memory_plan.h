@@ -18,7 +18,7 @@ struct MemoryBytes {
   uint64_t layers = 0;     // weights
   uint64_t head = 0;       // including the last norm
   uint64_t drafter = 0;    // weights of the draft network
-  uint64_t kv = 0;         // pages
+  uint64_t kv = 0;         // pages, also those of the draft network
   uint64_t states = 0;     // slots of recurrent states
   uint64_t workspace = 0;  // activations, logits, scratch memory of the backend
   uint64_t staging = 0;    // host memory for copies; not part of the sums
@@ -33,6 +33,8 @@ struct MemoryBytes {
 MemoryBytes plan_stage(const Device& device, const StageSizes& sizes);
 MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
                        const TransformerExecutorOptions& options);
+// Plans the pages, activations and context of the draft network; none without one.
+MemoryBytes plan_drafter(const Transformer& transformer, const TransformerExecutorOptions& options);
 
 // Returns the device memory that each shard needs for pages, activations and contexts, over all stages.
 std::vector<uint64_t> plan_shards(const Transformer& transformer, const TransformerExecutorOptions& options);

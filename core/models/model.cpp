@@ -18,6 +18,19 @@ Placement placement_or_default(const Placement& placement, const ModelConfig& co
   return placement.device_of_layer.empty() ? place_on_one_device(config.num_layers) : placement;
 }
 
+// Builds a transformer and, if there is a source of one, its draft network.
+std::shared_ptr<const Transformer> build_with_drafter(const ModelConfig& config, WeightProvider& weights,
+                                                      gsl::span<const std::shared_ptr<Device>> devices,
+                                                      const Placement& placement, BuildOptions options,
+                                                      const DraftSource* drafter, ReadScope scope) {
+  if (drafter == nullptr) return build_transformer(config, weights, devices, placement, options);
+  const std::unique_ptr<WeightProvider> of_network = drafter->weights(scope, {});
+  const std::string name = drafter->name();
+  const DraftBuild draft = {drafter->config, *of_network, drafter->token_of, name};
+  options.drafter = &draft;
+  return build_transformer(config, weights, devices, placement, options);
+}
+
 }  // namespace
 
 std::shared_ptr<Model> Model::load(const ModelOptions& options) {
@@ -33,9 +46,10 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
       model->devices_ = options.devices;
       model->placement_ = placement_or_default(options.placement, *model->config_);
       model->activations_ = options.activations;
-      auto made = options.without_weights ? build_outline(source, model->devices_, model->placement_,
-                                                          model->num_shards_, model->activations_)
-                                          : model->read_weights(options);
+      auto made = options.without_weights
+                      ? build_outline(source, model->devices_, model->placement_, model->num_shards_,
+                                      model->activations_, options.drafter.get())
+                      : model->read_weights(options);
       const MutexLock lock(model->mutex_);
       (options.without_weights ? model->outline_ : model->weights_) = std::move(made);
     }
@@ -49,9 +63,10 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
 
 std::shared_ptr<const Transformer> Model::read_weights(const ModelOptions& options) const {
   const std::unique_ptr<WeightProvider> weights = options.source->weights(ReadScope::all, options.monitor);
-  auto transformer = build_transformer(
+  auto transformer = build_with_drafter(
       *config_, *weights, devices_, placement_,
-      {BuildMode::prepare, options.threads, options.num_helpers, num_shards_, options.activations});
+      {BuildMode::prepare, options.threads, options.num_helpers, num_shards_, options.activations},
+      options.drafter.get(), ReadScope::all);
   weights->finish();
   return transformer;
 }
@@ -108,14 +123,14 @@ void Model::reload_weights(const std::atomic<bool>& stop) {
   weights_ = std::move(offloaded_);
 }
 
-void Model::release_weights(ModelSource& source) {
+void Model::release_weights(ModelSource& source, const DraftSource* drafter) {
   bool has_outline = false;
   {
     const MutexLock lock(mutex_);
     has_outline = outline_ != nullptr;
   }
   std::shared_ptr<const Transformer> outline;
-  if (!has_outline) outline = build_outline(source, devices_, placement_, num_shards_, activations_);
+  if (!has_outline) outline = build_outline(source, devices_, placement_, num_shards_, activations_, drafter);
   std::shared_ptr<const Transformer> gone;  // destroyed after the lock is released
   const MutexLock lock(mutex_);
   if (outline != nullptr) outline_ = std::move(outline);
@@ -125,13 +140,15 @@ void Model::release_weights(ModelSource& source) {
 std::shared_ptr<const Transformer> build_outline(ModelSource& source,
                                                  const std::vector<std::shared_ptr<Device>>& devices,
                                                  const Placement& placement, int32_t num_shards,
-                                                 kernels::ActivationDtype activations) {
+                                                 kernels::ActivationDtype activations,
+                                                 const DraftSource* drafter) {
   BuildOptions options;
   options.num_shards = num_shards;
   options.activations = activations;
   options.mode = BuildMode::plan;
-  return build_transformer(source.config(), *source.weights(ReadScope::layout, {}), devices,
-                           placement_or_default(placement, source.config()), options);
+  return build_with_drafter(source.config(), *source.weights(ReadScope::layout, {}), devices,
+                            placement_or_default(placement, source.config()), options, drafter,
+                            ReadScope::layout);
 }
 
 const Tokenizer& Model::tokenizer() const {
@@ -154,6 +171,16 @@ TransformerShape Model::shape() const {
 const std::vector<TensorDescription>& Model::tensors() const {
   if (!config_) not_loaded(path_, "the list of tensors is");
   return stored_.list;
+}
+
+std::string Model::drafter_name() const {
+  if (!is_loaded()) return {};
+  const std::shared_ptr<const Transformer> here = transformer();
+  return here->drafter == nullptr ? std::string() : here->drafter->name;
+}
+
+uint64_t Model::drafter_bytes() const {
+  return is_loaded() ? transformer()->drafter_taken_bytes() : 0;
 }
 
 double Model::bits_per_weight() const {

@@ -9,6 +9,7 @@
 #include "core/base/thread.h"
 #include "core/config/model_config.h"
 #include "core/loader/weight_reader.h"
+#include "core/models/draft_source.h"
 #include "core/models/model_source.h"
 #include "core/models/parked_weights.h"
 #include "core/models/placement.h"
@@ -37,6 +38,7 @@ struct ModelOptions {
   const ThreadFactory* threads = &system_threads();
   int32_t num_helpers = 0;  // additional threads that read and prepare weights
   kernels::ActivationDtype activations = kernels::ActivationDtype::full;
+  std::shared_ptr<const DraftSource> drafter;  // null: none
   LoadMonitor monitor;
 };
 
@@ -45,7 +47,8 @@ struct ModelOptions {
 // as a load.
 std::shared_ptr<const Transformer> build_outline(
     ModelSource& source, const std::vector<std::shared_ptr<Device>>& devices, const Placement& placement,
-    int32_t num_shards = 1, kernels::ActivationDtype activations = kernels::ActivationDtype::full);
+    int32_t num_shards = 1, kernels::ActivationDtype activations = kernels::ActivationDtype::full,
+    const DraftSource* drafter = nullptr);
 
 // A model that is immutable once loaded, except that its weights may be offloaded or dropped and come back.
 // May be used from any thread. Caches keep it alive.
@@ -68,7 +71,8 @@ class Model {
   void reload_weights(const std::atomic<bool>& stop);
   // Releases the weights, including offloaded ones. Their memory is freed once no computation uses them. If
   // the layout of the files cannot be read, throws the error and keeps the weights.
-  void release_weights(ModelSource& source);
+  // `drafter` is that of the load; null: it had none.
+  void release_weights(ModelSource& source, const DraftSource* drafter = nullptr);
 
   const std::string& path() const { return path_; }
   // Throws ErrorCode::unsupported if the model has no tokenizer.json or other tokenizer file.
@@ -82,11 +86,11 @@ class Model {
   TransformerShape shape() const;
   const std::vector<TensorDescription>& tensors() const;
   double bits_per_weight() const;  // average over all tensors, as stored
-  // Returns what the draft network is, such as "MTP of the checkpoint", "EAGLE-3 network PATH" or "draft
-  // model PATH"; empty if the model was loaded without one.
-  std::string drafter_name() const { return {}; }
+  // Returns what the draft network is, such as "EAGLE-3 network PATH"; empty if the model was loaded without
+  // one.
+  std::string drafter_name() const;
   // Returns the part of weight_bytes() that the draft network takes.
-  uint64_t drafter_bytes() const { return 0; }
+  uint64_t drafter_bytes() const;
   // Returns the device memory of the weights if the scope is full, otherwise the bytes of the files.
   uint64_t weight_bytes() const;
   // Returns the number of shards of each layer. Without weights this is the number that was requested.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/layers/rows.h"
 #include "core/layers/weight_bytes.h"
 
 namespace quire {
@@ -54,8 +55,23 @@ void Transformer::forward(size_t stage_idx, const ForwardPass& pass,
   if (stage_idx == 0 && shard.rank == 0) embedding.forward(pass);
   if (shard.num_shards > 1) spread(pass);
   for (size_t i = 0; i < stage.ropes.size(); ++i) stage.ropes[i].forward(pass, pass.ropes[i]);
-  for (size_t i = 0; i < layers.size(); ++i) layers[i].forward(pass, caches[i]);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    keep_states(pass, stage.first_layer + gsl::narrow_cast<int32_t>(i));
+    layers[i].forward(pass, caches[i]);
+  }
+  keep_states(pass, stage.first_layer + gsl::narrow_cast<int32_t>(layers.size()));
   if (is_last(stage_idx)) head.forward(pass);
+}
+
+void Transformer::keep_states(const ForwardPass& pass, int32_t layer) const {
+  if (shard.rank > 0) return;
+  const int32_t hidden = shape.hidden_size;
+  const int32_t columns = hidden * gsl::narrow_cast<int32_t>(state_layers.size());
+  float* states = pass.workspace.at(kernels::Scratch::states);
+  for (const int32_t of : state_layers) {
+    if (of == layer) copy_rows(pass, states, columns, pass.workspace.hidden, hidden, hidden);
+    states += hidden;
+  }
 }
 
 // Broadcasts by an all-gather in which the first shard has all columns.
@@ -94,6 +110,7 @@ void Transformer::each_weight(const std::function<void(const Device&, const Prep
   DeviceMatrixVisitor last(*stages.back().device, visit);
   quire::each_weight(head, last);
   for (const Transformer& peer : peers) peer.each_weight(visit);
+  if (drafter != nullptr) drafter->network.each_weight(visit);
 }
 
 uint64_t Transformer::embedding_taken_bytes() const {
@@ -116,7 +133,11 @@ uint64_t Transformer::layer_taken_bytes(size_t stage_idx, size_t layer) const {
 }
 
 uint64_t Transformer::taken_bytes() const {
-  return sum_over_shards(weight_bytes);
+  return sum_over_shards(weight_bytes) + drafter_taken_bytes();
+}
+
+uint64_t Transformer::drafter_taken_bytes() const {
+  return drafter == nullptr ? 0 : drafter->network.taken_bytes();
 }
 
 std::vector<uint64_t> Transformer::shard_taken_bytes() const {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/layers/embedding.h"
@@ -24,6 +25,8 @@ struct PipelineStage {
   uint64_t rope_bytes() const;
 };
 
+struct DraftTransformer;
+
 // One shard of a model; a model without shards is one shard. Immutable once built. Any number of contexts may
 // run it at the same time.
 struct Transformer {
@@ -33,6 +36,10 @@ struct Transformer {
   std::vector<PipelineStage> stages;  // never empty; the same layers on every shard
   HeadLayer head;                     // on the device of the last stage
   std::vector<Transformer> peers;     // first shard only: the other shards, from rank 1 on
+  // Layers before which the states of each token are copied to Scratch::states, side by side; ascending, all
+  // in the last stage. The number of layers is the stream after the last one.
+  std::vector<int32_t> state_layers;
+  std::shared_ptr<const DraftTransformer> drafter;  // first shard only; null: none
 
   // Enqueues the part of a step that one stage computes, and does not wait for the device. `caches` has one
   // entry per layer of the stage. The residual stream is in workspace.hidden before and after the call; a
@@ -61,6 +68,7 @@ struct Transformer {
   std::vector<uint64_t> shard_taken_bytes() const;
   uint64_t embedding_taken_bytes() const;
   uint64_t head_taken_bytes() const;
+  uint64_t drafter_taken_bytes() const;  // of the draft network, without what it borrows
   uint64_t rope_bytes(size_t stage_idx) const;
   // Returns the device memory of a layer. `layer` counts from the first layer of the stage.
   uint64_t layer_taken_bytes(size_t stage_idx, size_t layer) const;
@@ -74,8 +82,19 @@ struct Transformer {
   int64_t logit_ops() const;
 
  private:
+  // Copies the states before `layer`, if a draft network reads them.
+  void keep_states(const ForwardPass& pass, int32_t layer) const;
   // Copies the input of a stage from the first shard to all shards.
   void spread(const ForwardPass& pass) const;
+};
+
+// The network that proposes tokens for a model, on the device of its last stage: one stage and one shard.
+struct DraftTransformer {
+  Transformer network;
+  bool feeds_normed = false;      // see DraftNetworkConfig
+  int32_t max_positions = 0;      // of a sequence
+  std::vector<TokenId> token_of;  // of each column of its logits; empty: the column itself
+  std::string name;               // such as "EAGLE-3 network PATH"
 };
 
 }  // namespace quire

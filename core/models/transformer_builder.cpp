@@ -1,5 +1,9 @@
 #include "core/models/transformer_builder.h"
 
+#include <algorithm>
+#include <limits>
+
+#include "core/base/error.h"
 #include "core/base/task_team.h"
 #include "core/models/stage_checks.h"
 #include "core/models/transformer_shape.h"
@@ -25,19 +29,27 @@ PipelineStage& stage_of(Transformer& transformer, int32_t layer) {
   return transformer.stages[i];
 }
 
+// What a draft network takes from its target.
+struct Loan {
+  const Transformer* lender = nullptr;
+  bool embedding = false;
+  bool head = false;
+};
+
 // Builder of the pieces of all shards. It builds each piece for all shards in turn, so that the pages of the
 // file are still in memory for the next shard.
 class ShardsBuilder {
  public:
   ShardsBuilder(const ModelConfig& config, WeightProvider& weights, const BuildOptions& options,
-                Transformer& first)
-      : weights_(weights), options_(options), first_(first) {
+                const Loan& loan, Transformer& first)
+      : weights_(weights), options_(options), loan_(loan), first_(first) {
     for (int32_t rank = 0; rank < options.num_shards; ++rank)
       models_.push_back(shard_of(config.spec, {rank, options.num_shards}));
     first_.peers.resize(models_.size() - 1, first_);
     for (int32_t rank = 0; rank < options.num_shards; ++rank) {
       at(rank).shard = {rank, options.num_shards};
       at(rank).shape = transformer_shape(model(rank));
+      add_states(at(rank));
     }
   }
 
@@ -53,10 +65,14 @@ class ShardsBuilder {
   // Builds the embedding and the heads that are tied to it, so that the table is read only once.
   void build_embedding() {
     LayerBuilder embedding = builder(0, first_.stages.front());
+    if (loan_.embedding) {
+      build_borrowed(model(0).embedding, loan_.lender->embedding, embedding, first_.embedding);
+      return embedding.prepare();
+    }
     const HostTensor table = read_table(model(0).embedding, embedding);
     build(model(0).embedding, table, embedding, first_.embedding);
     embedding.prepare();
-    if (!is_tied(model(0).head, embedding)) return;
+    if (loan_.head || !is_tied(model(0).head, embedding)) return;
     each_shard([&](int32_t rank) {
       LayerBuilder head = builder(rank, at(rank).stages.back());
       build_tied(model(rank).head, table, head, at(rank).head);
@@ -67,6 +83,10 @@ class ShardsBuilder {
   void build_head() {
     each_shard([&](int32_t rank) {
       LayerBuilder head = builder(rank, at(rank).stages.back());
+      if (loan_.head) {
+        build_borrowed(model(rank).head, loan_.lender->head, head, at(rank).head);
+        return head.prepare();
+      }
       if (is_tied(model(rank).head, head)) return;
       build(model(rank).head, head, at(rank).head);
       head.prepare();
@@ -85,6 +105,11 @@ class ShardsBuilder {
   }
 
  private:
+  // Requires the memory for the states that a draft network reads.
+  static void add_states(Transformer& of) {
+    int32_t& columns = of.shape.columns.at(kernels::Scratch::states);
+    columns = std::max(columns, of.shape.hidden_size * gsl::narrow<int32_t>(of.state_layers.size()));
+  }
   Transformer& at(int32_t rank) { return rank == 0 ? first_ : first_.peers[static_cast<size_t>(rank) - 1]; }
   const ModelSpec& model(int32_t rank) const { return models_[static_cast<size_t>(rank)]; }
   LayerBuilder builder(int32_t rank, const PipelineStage& stage) const {
@@ -97,9 +122,63 @@ class ShardsBuilder {
 
   WeightProvider& weights_;
   const BuildOptions& options_;
+  const Loan& loan_;
   Transformer& first_;
   std::vector<ModelSpec> models_;  // one for each shard
 };
+
+// Builds all weights of a transformer whose stages are empty.
+void build_weights(const ModelConfig& config, WeightProvider& weights, const BuildOptions& options,
+                   const Loan& loan, Transformer& transformer) {
+  for (const PipelineStage& stage : transformer.stages) require_stage(config.spec, stage, options);
+  ShardsBuilder shards(config, weights, options, loan, transformer);
+  shards.build_ropes();
+  // The embedding and the head are larger than a layer, so they come first.
+  constexpr int32_t kEnds = 2;
+  const auto build_piece = [&](int32_t piece) {
+    if (piece == 0) return shards.build_embedding();
+    if (piece == 1) return shards.build_head();
+    shards.build_layer(piece - kEnds);
+  };
+  run_tasks(*options.threads, weights.is_concurrent() ? options.num_helpers : 0, config.num_layers + kEnds,
+            build_piece);
+}
+
+// Builds the draft network on the device of the target's last stage. It borrows what lies there whole.
+std::shared_ptr<const DraftTransformer> build_drafter(const DraftBuild& draft, const Transformer& target,
+                                                      const BuildOptions& options) {
+  const std::shared_ptr<Device>& device = target.stages.back().device;
+  const ModelConfig& config = draft.config.network;
+  auto drafter = std::make_shared<DraftTransformer>();
+  drafter->network = empty_stages(gsl::span<const std::shared_ptr<Device>>(&device, 1),
+                                  place_on_one_device(config.num_layers));
+  drafter->feeds_normed = draft.config.feeds_normed;
+  // Heads go as far as their target: their own configuration often has the length of their training.
+  const bool is_model = draft.config.kind == DraftNetworkKind::model;
+  drafter->max_positions = is_model ? config.max_positions : std::numeric_limits<int32_t>::max();
+  drafter->token_of.assign(draft.token_of.begin(), draft.token_of.end());
+  drafter->name = draft.name;
+  BuildOptions own = options;
+  own.num_shards = 1;
+  own.drafter = nullptr;
+  const bool is_beside = target.stages.front().device == device;
+  const Loan loan = {&target, draft.config.borrows_embedding && is_beside,
+                     draft.config.borrows_head && target.shard.num_shards == 1};
+  build_weights(config, draft.weights, own, loan, drafter->network);
+  return drafter;
+}
+
+// Throws if a draft network reads states that are not on the last device.
+void require_states(const Transformer& transformer) {
+  if (transformer.state_layers.empty() ||
+      transformer.state_layers.front() >= transformer.stages.back().first_layer)
+    return;
+  throw Error(
+      ErrorCode::unsupported,
+      "drafter: the draft network reads the input of layer {}, which is not on the last device; place "
+      "the whole model on one device, or load it without a drafter",
+      transformer.state_layers.front());
+}
 
 }  // namespace
 
@@ -112,18 +191,11 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
   const auto trim_at_end = gsl::finally([&] {
     for (const std::shared_ptr<Device>& device : devices) device->trim();
   });
-  for (const PipelineStage& stage : transformer->stages) require_stage(config.spec, stage, options);
-  ShardsBuilder shards(config, weights, options, *transformer);
-  shards.build_ropes();
-  // The embedding and the head are larger than a layer, so they come first.
-  constexpr int32_t kEnds = 2;
-  const auto build_piece = [&](int32_t piece) {
-    if (piece == 0) return shards.build_embedding();
-    if (piece == 1) return shards.build_head();
-    shards.build_layer(piece - kEnds);
-  };
-  run_tasks(*options.threads, weights.is_concurrent() ? options.num_helpers : 0, config.num_layers + kEnds,
-            build_piece);
+  if (options.drafter != nullptr) transformer->state_layers = options.drafter->config.state_layers;
+  require_states(*transformer);
+  build_weights(config, weights, options, {}, *transformer);
+  if (options.drafter != nullptr)
+    transformer->drafter = build_drafter(*options.drafter, *transformer, options);
   return transformer;
 }
 

@@ -83,6 +83,11 @@ class TransformerExecutor final : public Executor {
   void read_state(int32_t slot, int32_t bank, gsl::span<std::byte> out) override;
   void write_state(int32_t slot, int32_t bank, gsl::span<const std::byte> bytes) override;
 
+  // Memory and context of the last stage's first shard, which computes the logits.
+  const StageShardState& last_stage() const { return stages_.back().first(); }
+  // Returns the weights that passes use now.
+  const Transformer& weights() const { return *weights_.current; }
+
  private:
   struct Weights {
     std::shared_ptr<const Transformer> current;  // null after release_weights

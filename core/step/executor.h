@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/step/batch.h"
+#include "core/step/draft_network.h"
 #include "core/step/state_slots.h"
 #include "core/step/step_breaks.h"
 #include "core/step/window_group.h"
@@ -85,6 +86,9 @@ class Executor {
   virtual void read_hidden(int32_t /*first_row*/, gsl::span<float> /*out*/) {
     throw Error(ErrorCode::unsupported, "this executor cannot return hidden states");
   }
+  // Returns the draft network that shares the pages of this executor; nullptr if there is none. Page copies
+  // are made for it by its own passes.
+  virtual DraftNetwork* draft_network() { return nullptr; }
   // Returns the bytes of one page of a page table, over all layers and devices. Returns 0 if pages cannot be
   // read, or if no layer uses the table. Table 0 is the page table of the cache; table 1 + g is that of
   // window group g, and its pages are the slots of the window. The same bytes written to any page of the

@@ -29,6 +29,7 @@ struct Lane {
   std::optional<SequenceId> sequence;  // set while it holds pages
   int32_t place = -1;                  // index in the plan of the last step that it took part in
   uint64_t adapter_generation = 0;     // see PrefixDomain
+  int32_t num_followed = 0;            // first tokens whose rows the draft network has computed
 
   // Returns all tokens except draft tokens.
   gsl::span<const TokenId> known() const {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -84,6 +85,7 @@ inline ExecutorLimits small_device() {
 struct FakeEngineOptions {
   ExecutorLimits limits = small_device();
   int32_t num_shards = 1;
+  std::optional<FakeNetworkOptions> network = {};  // draft network of the model
   EngineOptions cache = audited_cache();
   int32_t max_seq_len = 200;
   TokenIds end_tokens;
@@ -121,6 +123,8 @@ struct FakeEngine {
     auto owned = std::make_unique<FakeExecutor>(options.limits, options.num_shards);
     auto shared_codec = std::make_shared<FakeCodec>();
     executor = owned.get();
+    if (options.network)
+      owned->network = std::make_unique<FakeDraftNetwork>(options.limits, *options.network);
     codec = shared_codec.get();
     parts.executor = std::move(owned);
     parts.codec = std::move(shared_codec);

@@ -290,6 +290,7 @@ void FakeExecutor::copy_pages(const Batch& batch) {
 }
 
 void FakeExecutor::compute(const Batch& batch) {
+  if (network != nullptr) network->see(batch);
   if (before_step) before_step(batch);
   for (int32_t i = 0; i < limits_.num_breaks; ++i) {
     if (before_break) before_break();

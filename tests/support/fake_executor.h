@@ -9,17 +9,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include <gsl/gsl>
 
 #include "core/step/executor.h"
+#include "tests/support/fake_draft_network.h"
 #include "tests/support/state_memory.h"
 
 namespace quire::testing {
 
-// Computes the logits after `tokens`: the oracle of every test.
-void fake_logits(gsl::span<const TokenId> tokens, gsl::span<float> logits);
 // Computes the hidden state after `tokens`: the oracle of embeddings.
 void fake_hidden(gsl::span<const TokenId> tokens, gsl::span<float> state);
 TokenId fake_next_token(gsl::span<const TokenId> tokens, int32_t num_tokens);
@@ -54,6 +54,10 @@ class FakeExecutor final : public Executor {
   void write_state(int32_t slot, int32_t bank, gsl::span<const std::byte> bytes) override;
   // Mark of a page for use by tests, which is copied with the content of the page; -1 at first.
   int8_t& mark(PageId page) { return marks_[static_cast<size_t>(page.value)]; }
+
+  // Set before the engine is created; null: none.
+  std::unique_ptr<FakeDraftNetwork> network;
+  DraftNetwork* draft_network() override { return network.get(); }
 
   // Called before each step; may throw the errors of a device. A step issued ahead may have sequences that
   // the engine no longer needs.

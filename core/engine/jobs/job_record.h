@@ -34,8 +34,10 @@ struct JobDrafts {
   int32_t num_unchanged = 0;          // first tokens of the lane that are those of the last request
   // Empty until the first request; begins with the average of all jobs.
   std::optional<DraftAcceptance> acceptance;
-  int32_t num_plain_steps = 0;  // since the last one with drafts
-  TokenIds proposal;            // of the drafter, for the next step
+  int32_t num_plain_steps = 0;      // since the last one with drafts
+  TokenIds proposal;                // of the drafter, for the next step
+  int32_t num_proposed_after = -1;  // tokens of the job that the proposal of a draft network continues
+  int32_t num_recent = kMaxDrafts;  // of the last step with drafts
 };
 
 // Results of a step for a job: verify fills them in, commit applies them.

@@ -44,11 +44,20 @@ std::shared_ptr<Drafter> make_drafter(const EngineOptions& options) {
   switch (options.drafting.drafter) {
     case DrafterKind::none:
       break;
+    case DrafterKind::network:
+      break;
     case DrafterKind::ngram:
     case DrafterKind::automatic:
       return std::make_shared<NgramDrafter>();
   }
   return nullptr;
+}
+
+// Returns the network to draft with; null if there is none, or if the options name another drafter.
+DraftNetwork* network_of(const EngineOptions& options, Executor& executor) {
+  const DrafterKind kind = options.drafting.drafter;
+  const bool is_named = kind == DrafterKind::network || kind == DrafterKind::automatic;
+  return is_named && options.drafter == nullptr ? executor.draft_network() : nullptr;
 }
 
 // Returns the index of a number of tokens in Pace::first: devices may record each small step apart.
@@ -77,13 +86,24 @@ void observe_step(StepTimes& times, int32_t num_tokens, Duration period) noexcep
   times.observe(num_tokens, period);
 }
 
+// Drafts are optional: without memory for them the step goes on without them. Rethrows the loss of the
+// device.
+template <typename Action>
+void contain_drafts(const Action& action) {
+  contain("no memory for drafts", action, [](ErrorCode code, std::string_view) {
+    if (code == ErrorCode::device_lost) throw;
+  });
+}
+
 }  // namespace
 
-Drafting::Drafting(LiveJobs& jobs, TokenSampling& sampling)
-    : jobs_(jobs),
-      sampling_(sampling),
-      drafter_(make_drafter(jobs.context().options)),
-      acceptance_(kWeightOfStepOfAll) {
+Drafting::Drafting(LiveJobs& jobs, TokenSampling& sampling, Executor& executor, int32_t num_tokens)
+    : jobs_(jobs), sampling_(sampling), acceptance_(kWeightOfStepOfAll) {
+  const EngineOptions& options = jobs.context().options;
+  if (DraftNetwork* const network = network_of(options, executor))
+    network_.emplace(*network, jobs.context().pages.kv(), sampling, num_tokens);
+  else
+    drafter_ = make_drafter(options);
   pace_.first.resize(kNumSizes);
   const auto max_jobs = static_cast<size_t>(jobs.context().policy.max_running_lanes);
   draftees_.reserve(max_jobs);
@@ -92,18 +112,14 @@ Drafting::Drafting(LiveJobs& jobs, TokenSampling& sampling)
   counts_.reserve(max_jobs);
 }
 
-// Drafts are optional: without memory for them the step goes on without them.
 void Drafting::propose() {
-  contain(
-      "no memory for drafts",
-      [this] {
-        find_draftees();
-        if (draftees_.empty()) return;
-        if (is_crowded() || looks_ahead()) return set_reasons(DraftReason::costs_more);
-        draft();
-        choose();
-      },
-      [](ErrorCode, std::string_view) {});
+  contain_drafts([this] {
+    find_draftees();
+    if (draftees_.empty()) return;
+    if (is_crowded() || looks_ahead()) return set_reasons(DraftReason::costs_more);
+    draft();
+    choose();
+  });
 }
 
 void Drafting::set_reasons(DraftReason reason) const {
@@ -116,14 +132,14 @@ void Drafting::find_draftees() {
   step_.num_jobs = step_.num_tokens = 0;
   const PolicyLimits& policy = jobs_.context().policy;
   step_.max_tokens = std::min(policy.max_step_tokens, policy.max_logit_rows);
-  const bool has_prompts = drafter_ != nullptr && computes_prompts();
+  const bool has_prompts = has_drafter() && computes_prompts();
   for (const auto& entry : jobs_.running()) {
     JobRecord& job = *entry;
     if (!is_generating(job)) continue;
     ++step_.num_jobs;
     step_.num_tokens += job.num_lanes() * (1 + job.lane.num_candidates + job.lane.num_forced);
     if (job.lane.num_candidates > 0) continue;
-    if (drafter_ == nullptr) {
+    if (!has_drafter()) {
       set_reason(job, DraftReason::off_in_engine);
     } else if (most_drafts(job, jobs_.context().options.drafting) == 0) {
       set_reason(job, DraftReason::off_in_request);
@@ -174,12 +190,12 @@ void Drafting::draft() {
   for (const Draftee& draftee : draftees_) {
     JobRecord& job = *draftee.job;
     job.step.begin();
-    job.drafts.proposal.clear();
     if (!job.drafts.acceptance) job.drafts.acceptance.emplace(acceptance_, kWeightOfStep);
+    if (!network_ || job.drafts.num_proposed_after != job.num_tokens()) job.drafts.proposal.clear();
     requests_.push_back({job.lane.tokens, job.drafts.num_unchanged, draftee.num_drafts, &job.drafts.state,
                          &job.drafts.proposal});
   }
-  drafter_->draft(requests_);
+  if (drafter_ != nullptr) drafter_->draft(requests_);
   for (Draftee& draftee : draftees_) {
     JobRecord& job = *draftee.job;
     job.drafts.num_unchanged = job.num_tokens();
@@ -211,6 +227,7 @@ void Drafting::choose() {
     set_reason(job, counts_[i] > 0 ? DraftReason::drafting : DraftReason::costs_more);
     if (counts_[i] == 0) continue;
     job.drafts.num_plain_steps = 0;
+    job.drafts.num_recent = counts_[i];
     job.propose(gsl::span<const TokenId>(job.drafts.proposal).first(static_cast<size_t>(counts_[i])));
   }
 }
@@ -302,29 +319,34 @@ bool Drafting::looks_ahead() const {
   return prefers_look_ahead() && !is_probe_due();
 }
 
+// A network that reads states must compute between two passes of the target.
 bool Drafting::holds_back() const noexcept {
-  if (drafter_ == nullptr || is_crowded() || looks_ahead() || (!is_probe_due() && !pace_.issued.knows_any()))
-    return false;
+  if (!has_drafter() || is_crowded()) return false;
+  const bool is_between = network_ && network_->reads_states();
+  if (!is_between && (looks_ahead() || (!is_probe_due() && !pace_.issued.knows_any()))) return false;
   const DraftingOptions& options = jobs_.context().options.drafting;
   return std::any_of(jobs_.running().begin(), jobs_.running().end(), [&](const auto& job) {
     return job->request.kind == JobKind::generate && job->runnable() && most_drafts(*job, options) > 0;
   });
 }
 
-void Drafting::observe(const StepPlan& plan, std::optional<Duration> period, bool is_issued) noexcept {
-  if (drafter_ == nullptr) return;
-  int32_t num_tokens = 0;
-  int32_t num_drafts = 0;
+StepCount Drafting::count(const StepPlan& plan) noexcept {
+  StepCount step;
+  step.num_lanes = static_cast<int32_t>(plan.lanes.size());
   for (const PlannedLane& planned : plan.lanes) {
-    num_tokens += planned.num_tokens;
-    num_drafts += planned.lane->num_candidates;
-  }
-  if (num_drafts == 0) ++pace_.num_plain_steps;
-  for (const PlannedLane& planned : plan.lanes) {
+    step.num_tokens += planned.num_tokens;
+    step.num_drafts += planned.lane->num_candidates;
     JobRecord& job = *planned.lane->job;
     if (planned.lane == &job.lane) ++job.drafts.num_plain_steps;
   }
-  const bool generates = num_tokens == static_cast<int32_t>(plan.lanes.size()) + num_drafts;
+  if (step.num_drafts == 0) ++pace_.num_plain_steps;
+  return step;
+}
+
+void Drafting::observe(const StepCount& step, std::optional<Duration> period, bool is_issued) noexcept {
+  if (!has_drafter()) return;
+  const int32_t num_tokens = step.num_tokens;
+  const bool generates = num_tokens == step.num_lanes + step.num_drafts;
   if (!generates || !period) {
     pace_.seconds_without_probe = 0.0;
     return;
@@ -344,6 +366,31 @@ void Drafting::observe(const StepPlan& plan, std::optional<Duration> period, boo
     const bool is_known = pace_.others.knows(num_tokens);
     observe_step(pace_.others, num_tokens, is_known ? *period : std::min(first, *period));
   }
+}
+
+void Drafting::follow(const StepPlan& plan, const Batch& batch, bool is_followed) {
+  if (!network_ || is_crowded() || (is_followed && network_->reads_states())) return;
+  contain_drafts([&] { network_->follow(plan, batch, !is_followed); });
+}
+
+void Drafting::propose_by_network() {
+  if (!network_) return;
+  const bool has_prompts = computes_prompts();
+  contain_drafts([&] {
+    network_->propose([&](const JobRecord& job) { return has_prompts ? 0 : num_worth_drafting(job); });
+  });
+}
+
+// Returns how many tokens the network drafts for a job: one more than were used last, fewer if none were for
+// some steps, and one when a probe is due.
+int32_t Drafting::num_worth_drafting(const JobRecord& job) const {
+  constexpr int32_t kPatience = 4;
+  if (!is_generating(job) || job.suspect) return 0;
+  const int32_t num_plain = job.drafts.num_plain_steps;
+  const int32_t wanted = num_plain < kPatience         ? job.drafts.num_recent + 1
+                         : num_plain >= kProbeInterval ? 1
+                                                       : 0;
+  return std::min(room_of(job), wanted);
 }
 
 void Drafting::learn(const StepPlan& plan) noexcept {

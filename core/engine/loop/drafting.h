@@ -13,11 +13,19 @@
 #include "core/drafting/draft_choice.h"
 #include "core/drafting/drafter.h"
 #include "core/engine/loop/live_jobs.h"
+#include "core/engine/loop/network_drafting.h"
 #include "core/engine/loop/token_sampling.h"
 #include "core/engine/scheduler/step_sizing.h"
 #include "core/step/step_plan.h"
 
 namespace quire {
+
+// Tokens of a step.
+struct StepCount {
+  int32_t num_tokens = 0;
+  int32_t num_drafts = 0;  // among them
+  int32_t num_lanes = 0;
+};
 
 // Not thread-safe.
 class Drafting {
@@ -25,17 +33,28 @@ class Drafting {
   // Number of steps without drafts after which one is tried with a draft for some jobs.
   static constexpr int32_t kProbeInterval = 32;
 
-  // Uses the drafter of the engine's options. Without one it proposes nothing.
-  Drafting(LiveJobs& jobs, TokenSampling& sampling);
+  // Uses the drafter of the engine's options: a draft network only if the executor has one. Without a drafter
+  // it proposes nothing. `num_tokens`: number of valid token ids.
+  Drafting(LiveJobs& jobs, TokenSampling& sampling, Executor& executor, int32_t num_tokens);
+
+  // True if a draft network computes beside the steps, so that its time belongs to them.
+  bool has_network() const { return network_.has_value(); }
 
   // Adds draft tokens to the running jobs. Called before a step is planned; not for a step that was issued
   // ahead.
   void propose();
   // True if the step after the running one may have drafts, so that it must not be issued ahead.
   bool holds_back() const noexcept;
+  // Counts the tokens of a step. Called before its tokens are committed.
+  StepCount count(const StepPlan& plan) noexcept;
   // Measures a step that has been computed. `period` is the time since the step before it was computed, if it
   // is known.
-  void observe(const StepPlan& plan, std::optional<Duration> period, bool is_issued) noexcept;
+  void observe(const StepCount& step, std::optional<Duration> period, bool is_issued) noexcept;
+  // Lets the draft network compute its rows of a step, between the commits of its pages and of its tokens.
+  // `is_followed`: the pass after the step was issued ahead.
+  void follow(const StepPlan& plan, const Batch& batch, bool is_followed);
+  // Lets the draft network propose tokens for the next step. Called after the tokens were committed.
+  void propose_by_network();
   // Adds the outcome of a verified step to the acceptance of its jobs. Called before it is committed.
   void learn(const StepPlan& plan) noexcept;
 
@@ -57,6 +76,8 @@ class Drafting {
   double loss_of_look_ahead() const;
   bool is_clock_still() const;
   bool prefers_look_ahead() const;
+  bool has_drafter() const { return drafter_ != nullptr || network_.has_value(); }
+  int32_t num_worth_drafting(const JobRecord& job) const;
   bool is_crowded() const;
   bool looks_ahead() const;
   void probe();
@@ -65,7 +86,8 @@ class Drafting {
 
   LiveJobs& jobs_;
   TokenSampling& sampling_;
-  std::shared_ptr<Drafter> drafter_;  // may be null
+  std::shared_ptr<Drafter> drafter_;        // may be null
+  std::optional<NetworkDrafting> network_;  // replaces the drafter
   DraftChooser chooser_;
   std::vector<Draftee> draftees_;
   std::vector<DraftRequest> requests_;

@@ -37,7 +37,7 @@ StepLoop::StepLoop(Runtime& runtime, EngineParts parts, const EngineOptions& opt
       planning_(jobs_, kv(), context().policy, step_timing_),
       ahead_(*parts_.executor, jobs_, planning_, kv()),
       token_sampling_(*parts_.executor, parts_.num_tokens),
-      drafting_(jobs_, token_sampling_),
+      drafting_(jobs_, token_sampling_, *parts_.executor, parts_.num_tokens),
       verify_(*parts_.executor, token_sampling_),
       commit_(runtime.clock(), jobs_, kv()) {
   parts_.executor->set_breaks(&step_timing_);
@@ -101,14 +101,25 @@ void StepLoop::step() {
     step_timing_.pass_on();
   }
   const Drawn drawn = parts_.executor->wait(ticket);
-  step_timing_.end_turn(step_.batch.num_tokens(), step_.batch.num_sequences(), ahead_.has_issued());
-  drafting_.observe(step_.plan, step_timing_.period(), step_timing_.is_issued());
+  const bool is_followed = ahead_.has_issued();
+  const StepCount count = drafting_.count(step_.plan);
+  if (!drafting_.has_network()) end_turn(count, is_followed);
   ahead_.settle(drawn);
   measure_step();
   verify_.verify(step_.plan, drawn);
   drafting_.learn(step_.plan);
   reservation.commit();
+  drafting_.follow(step_.plan, step_.batch, is_followed);
   commit_.commit(step_.plan);
+  drafting_.propose_by_network();
+  if (drafting_.has_network()) end_turn(count, is_followed);
+}
+
+// Ends the step on the device: when the draws are there, or when the draft network has proposed tokens for
+// the next step.
+void StepLoop::end_turn(const StepCount& count, bool is_followed) noexcept {
+  step_timing_.end_turn(step_.batch.num_tokens(), step_.batch.num_sequences(), is_followed);
+  drafting_.observe(count, step_timing_.period(), step_timing_.is_issued());
 }
 
 void StepLoop::measure_step() noexcept {

@@ -60,6 +60,7 @@ class StepLoop {
  private:
   const EngineContext& context() const { return jobs_.context(); }
   void step();
+  void end_turn(const StepCount& count, bool is_followed) noexcept;
   void measure_step() noexcept;
   void handle_step_failure(ErrorCode code, std::string_view message);
   void audit() const;

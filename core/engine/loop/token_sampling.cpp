@@ -256,6 +256,30 @@ int32_t TokenSampling::count_possible(JobRecord& job, gsl::span<const TokenId> d
   return count;
 }
 
+bool TokenSampling::plan_proposal(const JobRecord& job, int32_t num_drafts, int32_t logit_row,
+                                  int32_t max_edits, DeviceDraws& draws) {
+  if (job.guide) return false;
+  const ExecutorLimits& limits = executor_.limits();
+  const bool may_mask =
+      job.matcher == nullptr ||
+      static_cast<int32_t>(num_masks_) < kernels::max_draw_masks(limits.max_sequences, limits.max_sequences);
+  return may_mask && add_device_draw(proposal_of(job, num_drafts), logit_row, max_edits, draws);
+}
+
+SampledToken TokenSampling::sample_proposal(const JobRecord& job, int32_t num_drafts,
+                                            gsl::span<const float> logits) {
+  SampleRequest request = proposal_of(job, num_drafts);
+  request.logits = logits;
+  return sample_row(request);
+}
+
+SampleRequest TokenSampling::proposal_of(const JobRecord& job, int32_t num_drafts) {
+  SampleRequest request = request_of(job, num_drafts);
+  request.want_log_prob = false;
+  request.num_top_log_probs = 0;
+  return request;
+}
+
 bool TokenSampling::is_finite(const PlannedLane& planned, const Drawn& drawn) const {
   if (const kernels::SampleOutcome* outcome = outcome_of(planned, drawn, 0))
     return outcome->status != kernels::SampleStatus::not_finite;

@@ -27,6 +27,14 @@ class TokenSampling {
   // token is allowed, the result's `fault` is set.
   SampledToken sample(const PlannedLane& planned, const PlannedLane* guide, const Drawn& drawn,
                       int32_t num_after = 0);
+  // Draws of a draft network, with the settings of the job and the random bits of its next token. Tokens
+  // proposed so far are accepted on trial. begin_proposals is called before the draws of each pass.
+  void begin_proposals() { num_masks_ = 0; }
+  // Adds the draw from a logit row to `draws`. Returns false if only the host can draw.
+  bool plan_proposal(const JobRecord& job, int32_t num_drafts, int32_t logit_row, int32_t max_edits,
+                     DeviceDraws& draws);
+  // Draws on the host. The result's `fault` is set if nothing can be drawn.
+  SampledToken sample_proposal(const JobRecord& job, int32_t num_drafts, gsl::span<const float> logits);
   // Returns the number of first drafts that the job can draw one after another: up to a stop token, a banned
   // one, or one that the constraint refuses.
   int32_t count_possible(JobRecord& job, gsl::span<const TokenId> drafts);
@@ -53,6 +61,7 @@ class TokenSampling {
   void check_row(int32_t logit_row);
   // num_drafts: number of draft tokens that the sampler and the matcher have accepted on trial.
   SampleRequest request_of(const JobRecord& job, int32_t num_drafts = 0);
+  SampleRequest proposal_of(const JobRecord& job, int32_t num_drafts);
   gsl::span<const TokenId> banned_for(const JobRecord& job, int32_t num_drafts);
   TokenMask mask_of(const JobRecord& job);
   gsl::span<uint32_t> next_mask();

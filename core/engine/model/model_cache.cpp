@@ -9,9 +9,9 @@
 #include "core/engine/model/out_of_memory.h"
 #include "core/engine/model/resident_model.h"
 #include "core/engine/model/tokenizer_codec.h"
+#include "core/models/drafting_executor.h"
 #include "core/models/stage_sizes.h"
 #include "core/models/state_slots.h"
-#include "core/models/transformer_executor.h"
 #include "core/models/transformer_shape.h"
 #include "core/models/window_groups.h"
 
@@ -250,8 +250,7 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
   const auto in_memory = [&](const auto& body) {
     return within_memory("the cache of " + model->path(), bytes, *transformer->stages.front().device, body);
   };
-  parts.executor =
-      in_memory([&] { return std::make_unique<TransformerExecutor>(transformer, executor, source); });
+  parts.executor = in_memory([&] { return make_executor(transformer, executor, source); });
   for (MemoryLease& lease : kept->memory) lease.settle();
   for (const PipelineStage& stage : transformer->stages) parts.devices.push_back(stage.device->name());
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());

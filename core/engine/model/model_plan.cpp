@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/engine/model/precision.h"
 #include "core/models/transformer_builder.h"
+#include "core/tokenizer/tokenizer.h"
 
 namespace quire {
 namespace {
@@ -69,8 +70,8 @@ std::vector<DeviceCapacity> device_capacities(const ModelPlanOptions& options,
     if (twin_idx < rooms.size()) {
       room.demand = rooms[twin_idx].demand;
     } else {
-      const auto outline =
-          build_outline(*options.source, {device.device}, {}, options.num_shards, options.activations);
+      const auto outline = build_outline(*options.source, {device.device}, {}, options.num_shards,
+                                         options.activations, options.draft_source.get());
       room.demand = demand_of(*outline, crosses, executor_options(config, cache));
     }
     rooms.push_back(std::move(room));
@@ -98,14 +99,33 @@ Placement choose_placement(const ModelPlanOptions& options, const ModelCacheOpti
 ModelPlan plan_with(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
   const ModelConfig& config = options.source->config();
   const Placement placement = choose_placement(options, cache);
-  const auto outline =
-      build_outline(*options.source, devices_of(options), placement, options.num_shards, options.activations);
+  const auto outline = build_outline(*options.source, devices_of(options), placement, options.num_shards,
+                                     options.activations, options.draft_source.get());
   ModelPlan plan;
   plan.cache = cache;
   plan.memory = plan_memory(*outline, placement, options.devices.size(), executor_options(config, cache));
   for (const ModelDevice& device : options.devices)
     plan.usable_bytes.push_back(capacity_of(device).usable_bytes());
   return plan;
+}
+
+// Throws if a draft model of its own has other tokens than its target. Padding of the vocabularies may
+// differ.
+void require_same_tokens(const DraftSource& drafter, ModelSource& target) {
+  if (drafter.config.kind != DraftNetworkKind::model || !drafter.source->has_tokenizer() ||
+      !target.has_tokenizer())
+    return;
+  const auto own = Tokenizer::load(drafter.source->tokenizer().files());
+  const auto of_target = Tokenizer::load(target.tokenizer().files());
+  const size_t count = std::min(own->vocab_size(), of_target->vocab_size());
+  for (size_t id = 0; id < count; ++id) {
+    const auto token = static_cast<TokenId>(id);
+    if (own->token_text(token) == of_target->token_text(token)) continue;
+    throw Error(ErrorCode::unsupported,
+                "{} and {} have different tokens, {} among them; use a draft model with the tokenizer of its "
+                "target",
+                drafter.source->path(), target.path(), id);
+  }
 }
 
 }  // namespace
@@ -118,6 +138,20 @@ bool fits(const ModelPlan& plan, const ModelPlanOptions& options) {
     if (bytes > plan.usable_bytes[i]) return false;
   }
   return true;
+}
+
+void open_drafter(const FileSystem& files, ModelPlanOptions& options) {
+  options.draft_source = nullptr;
+  if (options.drafter.empty() || options.drafter == "none") return;
+  const bool is_optional = options.drafter == "auto";
+  try {
+    options.draft_source = std::make_shared<const DraftSource>(
+        open_draft_source(files, is_optional ? "mtp" : options.drafter, options.source));
+    require_same_tokens(*options.draft_source, *options.source);
+  } catch (const Error& error) {
+    if (is_optional && error.code() == ErrorCode::unsupported) return;
+    throw Error(error.code(), "drafter: {}", error.what()).at("drafter");
+  }
 }
 
 ModelPlan plan_model(const ModelPlanOptions& options) {

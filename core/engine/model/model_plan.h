@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/engine/model/model_cache.h"
+#include "core/models/draft_source.h"
 #include "core/models/memory_plan.h"
 
 namespace quire {
@@ -30,8 +31,14 @@ struct ModelPlanOptions {
   int32_t num_shards = 1;            // tensor-parallel shards of each stage
   kernels::ActivationDtype activations = kernels::ActivationDtype::full;  // in the layers' matrix products
   std::optional<ModelCacheOptions> cache;  // to leave memory for; not set: one of kPlannedTokens
-  std::string drafter;                     // draft network, as in ModelLoadOptions; empty: none
+  // "", "none", "auto", "mtp" or the path of a draft network; see ModelLoadOptions.
+  std::string drafter = {};
+  std::shared_ptr<const DraftSource> draft_source = {};  // of `drafter`, set by open_drafter; null: none
 };
+
+// Opens the draft network that the options name. Throws the errors of open_draft_source; with "auto" a model
+// without one has none.
+void open_drafter(const FileSystem& files, ModelPlanOptions& options);
 
 struct ModelPlan {
   MemoryPlan memory;

@@ -69,6 +69,7 @@ class ManagedWeights final : public EvictableWeights {
   void shrink_leases() noexcept;
   void load_parked_weights(const std::atomic<bool>& stop);
   void settle() noexcept;
+  void close_source() noexcept;
   template <typename Body>
   auto in_memory(const Body& body) const {
     const auto& [device, bytes] = *bytes_.begin();
@@ -97,6 +98,7 @@ ModelOptions ManagedWeights::load_options() const {
   for (const ModelDevice& device : plan_.devices) load.devices.push_back(device.device);
   load.num_shards = plan_.num_shards;
   load.activations = plan_.activations;
+  load.drafter = plan_.draft_source;
   load.threads = &runtime_->threads();
   load.num_helpers = num_load_helpers(plan_.devices);
   return load;
@@ -209,9 +211,12 @@ void ManagedWeights::load_parked_weights(const std::atomic<bool>& stop) {
 void ManagedWeights::bring(const std::atomic<bool>& stop) {
   if (model_->is_offloaded()) return load_parked_weights(stop);
   const auto back = gsl::finally([this, had_source = plan_.source != nullptr] {
-    if (!had_source && leases_.empty()) plan_.source = nullptr;
+    if (!had_source && leases_.empty()) close_source();
   });
-  if (plan_.source == nullptr) plan_.source = open_model_source(runtime_->files(), path_);
+  if (plan_.source == nullptr) {
+    plan_.source = open_model_source(runtime_->files(), path_);
+    open_drafter(runtime_->files(), plan_);
+  }
   leases_ = lease(bytes_, {});
   try {
     ModelOptions load = load_options();
@@ -226,11 +231,16 @@ void ManagedWeights::bring(const std::atomic<bool>& stop) {
 
 void ManagedWeights::take_away(ResidencyState to) {
   if (to == ResidencyState::standing_by && park()) return;
-  model_->release_weights(*plan_.source);
+  model_->release_weights(*plan_.source, plan_.draft_source.get());
   leases_.clear();
   returned_.clear();
   pinned_.reset();
-  if (to == ResidencyState::on_disk) plan_.source = nullptr;
+  if (to == ResidencyState::on_disk) close_source();
+}
+
+void ManagedWeights::close_source() noexcept {
+  plan_.draft_source = nullptr;
+  plan_.source = nullptr;
 }
 
 uint64_t ManagedWeights::bytes_on(std::string_view device) const {

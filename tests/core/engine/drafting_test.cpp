@@ -6,28 +6,15 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/simulation/sums_constraint.h"
+#include "tests/core/engine/drafting_requests.h"
 #include "tests/support/case_stride.h"
 #include "tests/support/fake_drafter.h"
 #include "tests/support/one_text.h"
-#include "tests/support/random_schedule.h"
 
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kMaxSeqLen = 120;
 const TokenIds kPrompt{1, 2, 3, 4, 5};
-
-// The time of steps is unknown, so that drafts are used whenever there are some.
-FakeEngineOptions roomy() {
-  static const SimulatedClock clock;
-  FakeEngineOptions options;
-  options.clock = &clock;
-  options.limits = {256, 16, 256, kMaxSeqLen, 512, 16, kVocab};
-  options.max_seq_len = kMaxSeqLen;
-  options.cache.start_thread = false;
-  return options;
-}
 
 TokenIds text_of(const JobRequest& request, const TokenIds& answer) {
   TokenIds text = request.prompt;
@@ -40,57 +27,6 @@ void draft_known(FakeEngineOptions& options, std::shared_ptr<KnownTexts> known, 
                  uint64_t seed = 1) {
   options.cache.drafting = {DrafterKind::automatic, max_drafts};
   options.cache.drafter = std::make_shared<FakeDrafter>(std::move(known), kVocab, seed);
-}
-
-// Each setting that affects tokens, their text or the end of a job, alone and with others.
-std::vector<JobRequest> requests() {
-  std::vector<JobRequest> all;
-  const auto add = [&](auto change) {
-    JobRequest request = greedy(random_tokens(all.size(), 6 + 3 * static_cast<int32_t>(all.size() % 5)), 40);
-    request.sampling.seed = all.size();
-    change(request);
-    all.push_back(request);
-    request.sampling.temperature = 1.1F;
-    all.push_back(std::move(request));
-  };
-  add([](JobRequest&) {});
-  add([](JobRequest& of) { of.sampling.top_p = 0.8F, of.sampling.top_k = 20, of.sampling.min_p = 0.02F; });
-  add([](JobRequest& of) { of.sampling.repetition_penalty = 1.5F, of.sampling.penalty_range = 7; });
-  add([](JobRequest& of) { of.sampling.frequency_penalty = 0.8F, of.sampling.presence_penalty = -0.5F; });
-  add([](JobRequest& of) {
-    of.sampling.repetition_penalty = 1.5F, of.sampling.penalty_range = 4, of.sampling.penalty_decay = 9;
-  });
-  add([](JobRequest& of) { of.sampling.dry_multiplier = 1.0F; });
-  add([](JobRequest& of) { of.sampling.mirostat_tau = 2.0F; });
-  add([](JobRequest& of) { of.sampling.xtc_probability = 0.6F, of.sampling.xtc_threshold = 0.01F; });
-  add([](JobRequest& of) {
-    of.sampling.logit_bias = {{3, 4.0F}, {9, -4.0F}}, of.sampling.banned_tokens = {5, 6};
-  });
-  add([](JobRequest& of) { of.stop_tokens = {7, 8, 9, 10, 11, 12}, of.min_new_tokens = 11; });
-  add([](JobRequest& of) { of.stop_strings = {"ab", "q", "xyz"}; });
-  add([](JobRequest& of) { of.banned_strings = {"a", "bc", "de"}; });
-  add([](JobRequest& of) {  // pairs of letters, one in five, so that tokens of earlier steps are taken back
-    for (char first = 'a'; first <= 'z'; ++first) {
-      for (const char second : {'b', 'd', 'f', 'h', 'k'}) of.banned_strings.push_back({first, second});
-    }
-  });
-  add([](JobRequest& of) { of.want_log_probs = true; });
-  add([](JobRequest& of) { of.num_top_log_probs = 5; });
-  add([](JobRequest& of) { of.constraint = std::make_shared<SumsConstraint>(40); });
-  add([](JobRequest& of) {
-    of.constraint = std::make_shared<SumsConstraint>(17), of.sampling.repetition_penalty = 1.3F;
-  });
-  add([](JobRequest& of) { of.negative_prompt = {9, 9, 8}, of.guidance_scale = 1.5F; });
-  add([](JobRequest& of) { of.loop_guard = {3, 2}; });
-  add([](JobRequest& of) { of.max_new_tokens = 500; });
-  return all;
-}
-
-std::vector<KnownJob> known_jobs() {
-  std::vector<KnownJob> known;
-  for (const JobRequest& request : requests())
-    known.push_back({request, run_alone(*FakeEngine(roomy()).cache, request)});
-  return known;
 }
 
 std::shared_ptr<KnownTexts> texts_of(const std::vector<KnownJob>& known, double chance) {
@@ -123,17 +59,6 @@ TEST(DraftingTest, NoDrafterChangesTheOutputOfAJobAlone) {
       }
     }
   }
-}
-
-// Returns any_shape with states and windows.
-FakeEngineOptions any_memory(std::mt19937_64& random) {
-  FakeEngineOptions options = any_shape(roomy(), 2, random);
-  ExecutorLimits& limits = options.limits;
-  limits.max_draw_edits = limits.makes_draws ? static_cast<int32_t>(random() % 120) : 0;
-  if (random() % 3 == 0) limits.num_state_slots = limits.max_sequences + 2;
-  if (random() % 3 == 0)
-    limits.windows.push_back({3 + static_cast<int32_t>(random() % 30), limits.num_pages});
-  return options;
 }
 
 TEST(DraftingTest, NoDrafterChangesTheOutputInAnyCompany) {
