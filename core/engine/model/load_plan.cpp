@@ -56,6 +56,7 @@ PlannedModel plan_variants(const FileSystem& files, DeviceRegistry& devices, con
   const auto plan = [&](const std::string& path) {
     PlannedModel planned;
     planned.options = plan_options(devices, load, open_model_source(files, path));
+    open_drafter(files, planned.options);
     planned.plan = plan_model(planned.options);
     return planned;
   };

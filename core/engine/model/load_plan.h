@@ -31,9 +31,6 @@ struct ModelLoadOptions {
   bool is_lazy = false;  // the first job loads the weights
   int32_t num_shards = 1;
   kernels::ActivationDtype activations = kernels::ActivationDtype::full;
-  // Draft network to load with the model: "" or "none" for none, "mtp" for the module in the checkpoint,
-  // "auto" for that module if there is one, or the path of a draft model or an EAGLE-3 network.
-  std::string drafter = "auto";
   std::function<void(const LoadProgress&)> progress;  // runs on the loading thread; null: no reports
 };
 
