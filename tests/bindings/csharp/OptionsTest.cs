@@ -71,7 +71,7 @@ public static class OptionsTest
                 () => model.CreateCache(new CacheOptions { Drafter = Drafter.Network }));
         }
         Check(with.Runtime.Plan(with.Path, new ModelOptions(), new CacheOptions()).DrafterBytes == 0, "DrafterBytes");
-        Refused(ErrorCode.Unsupported, "MTP",
+        Refused(ErrorCode.Unsupported, "multi-token prediction",
             () => with.Runtime.LoadModel(with.Path, new ModelOptions { Drafter = "mtp" }));
     }
 

@@ -75,7 +75,8 @@ public final class OptionsTest {
       checkRefused("invalid_argument", "drafter", () -> model.createCache(options().drafter(Drafter.NETWORK)));
     }
     check(with.runtime.plan(with.path, new ModelOptions(), options()).drafterBytes() == 0, "drafterBytes");
-    checkRefused("unsupported", "MTP", () -> with.runtime.loadModel(with.path, new ModelOptions().drafter("mtp")));
+    checkRefused("unsupported", "multi-token prediction",
+        () -> with.runtime.loadModel(with.path, new ModelOptions().drafter("mtp")));
   }
 
   private static void residency(Fixture with) {
