@@ -306,7 +306,7 @@ FIGURES = [
     Figures("CacheGroupPlan", "quire_plan", "The page group of the layers with the same attention window.",
             "window num_pages num_layers bytes", "cache_group_", "group_idx"),
     Figures("Plan", "quire_plan", "The memory that a model and its cache will take, in total and on each device.",
-            "model_path kv_format", base="MemoryPlan", parts=(Part("devices", "DevicePlan", "num_devices"),
+            "model_path kv_format drafter", base="MemoryPlan", parts=(Part("devices", "DevicePlan", "num_devices"),
                                       Part("layers", "LayerPlan", "num_layers"),
                                       Part("cache_groups", "CacheGroupPlan", "num_cache_groups"))),
     Figures("Histogram", "quire_stats", "The distribution of a quantity. A quantile is at most twice too high.",

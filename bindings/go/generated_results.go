@@ -1053,12 +1053,13 @@ type ModelInfo struct {
 	// they take when resident; otherwise it is their size on disk.
 	WeightBytes int64
 
-	// What the draft network of the model is, for people to read: "MTP of the checkpoint", "EAGLE-3 network PATH" or
-	// "draft model PATH"; an empty text if the model was loaded without one (ModelOptions.Drafter). A later version
-	// may add kinds.
+	// What the draft network of the model is, for people to read: "multi-token prediction of the checkpoint", "EAGLE-3
+	// network PATH" or "draft model PATH"; an empty text if the model was loaded without one (ModelOptions.Drafter). A
+	// later version may add kinds.
 	Drafter string
 
-	// The part of ModelInfo.WeightBytes that the draft network takes, 0 if the model was loaded without one.
+	// The part of ModelInfo.WeightBytes that the draft network takes. This is 0 if the model was loaded without one,
+	// or without weights: a plan has the bytes of every network.
 	DrafterBytes int64
 
 	// The number of shards that each layer is cut into (ModelOptions.NumShards).
@@ -1234,6 +1235,10 @@ type Plan struct {
 	// The storage format of keys and values in the planned cache: one of KVFormat, never KVAuto.
 	KVFormat KVFormat
 
+	// What the draft network of the model is, as ModelInfo.Drafter does after the load; an empty text if there is
+	// none.
+	Drafter string
+
 	Devices []DevicePlan
 
 	Layers []LayerPlan
@@ -1252,6 +1257,7 @@ func (o *Plan) read(f *figures[native.PlanHandle]) {
 	o.StagingBytes = get(f, native.Quire_plan_staging_bytes)
 	o.ModelPath = getText(f, native.Quire_plan_model_path)
 	o.KVFormat = KVFormat(get(f, native.Quire_plan_kv_format))
+	o.Drafter = getText(f, native.Quire_plan_drafter)
 	for i, n := int32(0), get(f, native.Quire_plan_num_devices); i < n && f.err == nil; i++ {
 		var one DevicePlan
 		one.read(f, i)

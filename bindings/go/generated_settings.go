@@ -95,8 +95,9 @@ type ModelOptions struct {
 	// has any, otherwise no network. "none" loads no network. "mtp" loads the MTP heads. Any other text is the path of
 	// a draft model or of an EAGLE-3 network for this model, a directory or a file like that of a model; write "./mtp"
 	// for a directory with that name. ModelInfo.Drafter returns what was loaded. Runtime.LoadModel and Runtime.Plan
-	// fail with CodeNotFound if the path does not exist, and with CodeUnsupported if the checkpoint has no MTP heads
-	// or the network does not fit the model, such as one with another vocabulary. ScopeTokenizer ignores the setting.
+	// fail with CodeNotFound if the path does not exist, and with CodeUnsupported or CodeFormat if the checkpoint has
+	// no MTP heads or the network does not fit the model, such as one with another vocabulary. ScopeTokenizer ignores
+	// the setting.
 	Drafter string
 }
 

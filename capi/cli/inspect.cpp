@@ -47,8 +47,11 @@ struct LayerSize {
 struct Memory {
   int64_t context = 0;
   int64_t weight_bytes = 0;
-  int64_t drafter_bytes = 0;  // part of weight_bytes
+  int64_t drafter_bytes = 0;
   int64_t cache_bytes = 0;
+  std::string drafter;  // draft network; empty if there is none
+
+  int64_t total_bytes() const { return weight_bytes + drafter_bytes + cache_bytes; }
 };
 
 std::vector<Tensor> read_tensors(quire_model* model) {
@@ -78,7 +81,7 @@ std::map<int32_t, LayerSize> sum_layers(const std::vector<Tensor>& tensors) {
   return layers;
 }
 
-Memory plan_memory(quire_model* model, const InspectOptions& options) {
+Memory plan_memory(quire_runtime* runtime, quire_model* model, const InspectOptions& options) {
   Memory memory;
   memory.context = options.context > 0 ? options.context : call(quire_model_max_context, model);
   const CacheOptions cache(call(quire_cache_options_create));
@@ -87,8 +90,13 @@ Memory plan_memory(quire_model* model, const InspectOptions& options) {
   call(quire_cache_options_set_max_batch_size, cache.get(), options.batch);
   set_drafting(cache.get(), options.model.drafting);
   memory.weight_bytes = call(quire_model_weight_bytes, model);
-  memory.drafter_bytes = call(quire_model_drafter_bytes, model);
   memory.cache_bytes = call(quire_cache_required_bytes, model, cache.get());
+  memory.drafter = text_of(quire_model_drafter, model);
+  if (memory.drafter.empty()) return memory;
+  const ModelOptions planned = choose_model(options.model, text_of(quire_model_path, model));
+  const Plan plan = plan_model(runtime, planned.get(), cache.get());
+  memory.drafter_bytes = call(quire_plan_drafter_bytes, plan.get());
+  memory.cache_bytes = call(quire_plan_kv_bytes, plan.get()) + call(quire_plan_workspace_bytes, plan.get());
   return memory;
 }
 
@@ -139,18 +147,16 @@ Json describe(quire_model* model, const InspectOptions& options) {
   json["max_context"] = call(quire_model_max_context, model);
   json["num_shards"] = call(quire_model_num_shards, model);
   json["bits_per_weight"] = call(quire_model_bits_per_weight, model);
-  if (const std::string drafter = text_of(quire_model_drafter, model); !drafter.empty())
-    json["drafter"] = drafter;
   add_chat_template(resolve_model_path(options.model), json);
   return json;
 }
 
 void print_as_json(Json json, const std::vector<Tensor>& tensors, const Memory& memory,
                    const InspectOptions& options) {
-  json["memory"] = {
-      {"context", memory.context},           {"batch", options.batch},
-      {"weight_bytes", memory.weight_bytes}, {"drafter_bytes", memory.drafter_bytes},
-      {"cache_bytes", memory.cache_bytes},   {"total_bytes", memory.weight_bytes + memory.cache_bytes}};
+  json["memory"] = {{"context", memory.context},           {"batch", options.batch},
+                    {"weight_bytes", memory.weight_bytes}, {"drafter_bytes", memory.drafter_bytes},
+                    {"cache_bytes", memory.cache_bytes},   {"total_bytes", memory.total_bytes()}};
+  if (!memory.drafter.empty()) json["memory"]["drafter"] = memory.drafter;
   json["layers"] = Json::array();
   for (const auto& [layer_idx, layer] : sum_layers(tensors))
     json["layers"].push_back(to_json(layer_idx, layer));
@@ -201,10 +207,9 @@ void print_memory(const Memory& memory, const InspectOptions& options) {
              " of " + std::to_string(memory.context) + " tokens" +
              (num_shards > 1 ? ", the cache in " + std::to_string(num_shards) + " shards" : ""));
   print_line("weights  " + bytes(memory.weight_bytes));
-  if (memory.drafter_bytes > 0)
-    print_line("drafter  " + bytes(memory.drafter_bytes) + ", part of the weights");
+  if (memory.drafter_bytes > 0) print_line("drafter  " + bytes(memory.drafter_bytes) + ", " + memory.drafter);
   print_line("cache    " + bytes(memory.cache_bytes));
-  print_line("total    " + bytes(memory.weight_bytes + memory.cache_bytes));
+  print_line("total    " + bytes(memory.total_bytes()));
 }
 
 int inspect(const InspectOptions& options, Interrupt& interrupt) {
@@ -212,7 +217,7 @@ int inspect(const InspectOptions& options, Interrupt& interrupt) {
   const Model model = load_model(runtime.get(), options.model, QUIRE_MODEL_SCOPE_METADATA, interrupt);
   const Json description = describe(model.get(), options);
   const std::vector<Tensor> tensors = read_tensors(model.get());
-  const Memory memory = plan_memory(model.get(), options);
+  const Memory memory = plan_memory(runtime.get(), model.get(), options);
   if (options.model.json) {
     print_as_json(description, tensors, memory, options);
     return kExitOk;

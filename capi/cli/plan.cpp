@@ -74,12 +74,13 @@ Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
   call(quire_cache_options_set_max_batch_size, cache.get(), options.batch);
   call(quire_cache_options_set_kv_format, cache.get(), kv_format_of(options.kv_format));
   set_drafting(cache.get(), options.model.drafting);
-  const Plan plan(call(quire_plan_create, runtime, model.get(), cache.get()));
+  const Plan plan = plan_model(runtime, model.get(), cache.get());
   Json json;
   json["model"] = text_of(quire_plan_model_path, plan.get());
   json["context"] = options.context;
   json["batch"] = options.batch;
   json["kv_format"] = kv_format_name(call(quire_plan_kv_format, plan.get()));
+  json["drafter"] = text_of(quire_plan_drafter, plan.get());
   json["num_shards"] = options.model.num_shards;
   add_plan_to(json, plan.get());
   return json;
@@ -132,19 +133,15 @@ void print_plan(const Json& plan) {
   const std::string of_shards = num_shards > 1 ? " of " + std::to_string(num_shards) + " shards" : "";
   print_line("\n" + plan.at("model").get<std::string>() + ", keys and values as " +
              plan.at("kv_format").get<std::string>());
+  if (const auto drafter = plan.at("drafter").get<std::string>(); !drafter.empty())
+    print_line("drafts by " + drafter);
   print_line("total " + bytes_text(plan, "total_bytes") + of_shards + ", and " +
              bytes_text(plan, "staging_bytes") + " of host memory for copies");
 }
 
 int plan(const PlanOptions& options, Interrupt& /*interrupt*/) {
   const Runtime runtime = open_runtime(options.model);
-  Json json;
-  try {
-    json = plan_of(runtime.get(), options);
-  } catch (const Error& error) {
-    if (error.code() != QUIRE_ERROR_INVALID_ARGUMENT) throw Failure(kExitNoModel, error.what());
-    throw;
-  }
+  const Json json = plan_of(runtime.get(), options);
   if (options.model.json) {
     print_json(json);
   } else {

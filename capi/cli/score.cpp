@@ -186,6 +186,7 @@ Examples:
 
 Command add_score(CLI::App& root) {
   auto options = std::make_shared<ScoreOptions>();
+  options->model.drafting.drafter = "none";  // scores need no drafts
   CLI::App* app = root.add_subcommand("score", "Measure how likely a text is, token by token");
   app->footer(kScoreNotes);
   add_runtime_options(*app, options->model);

@@ -194,6 +194,15 @@ Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scop
   }
 }
 
+Plan plan_model(quire_runtime* runtime, quire_model_options* model, quire_cache_options* cache) {
+  try {
+    return Plan(call(quire_plan_create, runtime, model, cache));
+  } catch (const Error& error) {
+    if (is_load_failure(error)) throw Failure(kExitNoModel, error.what());
+    throw;
+  }
+}
+
 int32_t tokenizer_size(quire_model* model) {
   try {
     return call(quire_model_tokenizer_size, model);

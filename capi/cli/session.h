@@ -67,6 +67,9 @@ ModelOptions choose_model(const ModelChoice& choice, const std::string& path);
 // kExitNoModel if it cannot be loaded.
 Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scope, Interrupt& interrupt);
 
+// Plans a model with a cache. Throws Failure with kExitNoModel if the model cannot be planned.
+Plan plan_model(quire_runtime* runtime, quire_model_options* model, quire_cache_options* cache);
+
 // Returns the number of ids of the tokenizer; 0 for a model without one, such as a synthetic one.
 int32_t tokenizer_size(quire_model* model);
 

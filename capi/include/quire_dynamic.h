@@ -353,6 +353,7 @@
   X(int64_t, plan_device_total_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_usable_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_workspace_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
+  X(int64_t, plan_drafter, (quire_plan* plan, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int64_t, plan_drafter_bytes, (quire_plan* plan, quire_error** error)) \
   X(int64_t, plan_embedding_bytes, (quire_plan* plan, quire_error** error)) \
   X(int32_t, plan_free, (quire_plan* handle, quire_error** error)) \

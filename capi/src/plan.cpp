@@ -9,6 +9,7 @@
 #include "capi/src/model_settings.h"
 #include "capi/src/plan_object.h"
 #include "capi/src/runtime_object.h"
+#include "core/models/draft_source.h"
 
 using namespace quire::capi;
 
@@ -69,7 +70,9 @@ quire_plan* quire_plan_create(quire_runtime* runtime, quire_model_options* model
         quire::plan_variants(share->runtime()->files(), share->devices(), load_options(settings));
     std::vector<std::string> names;
     for (const quire::ModelDevice& device : planned.options.devices) names.push_back(device.name);
-    return make_handle<quire_plan>(std::move(planned.plan), std::move(names), planned.options.source->path());
+    const auto& drafter = planned.options.draft_source;
+    return make_handle<quire_plan>(std::move(planned.plan), std::move(names), planned.options.source->path(),
+                                   drafter == nullptr ? std::string() : drafter->name());
   });
 }
 
@@ -78,10 +81,13 @@ int32_t quire_plan_free(quire_plan* handle, quire_error** error) {
 }
 
 int64_t quire_plan_model_path(quire_plan* plan, char* out_text, size_t out_capacity, quire_error** error) {
-  return get(plan, error, int64_t{-1}, [&](const PlanObject& of) {
-    const OutArgument<char> out(out_text, out_capacity, "out_text");
-    return out.write({of.path.data(), of.path.size()});
-  });
+  return get(plan, error, int64_t{-1},
+             [&](const PlanObject& of) { return write_text(of.path, out_text, out_capacity); });
+}
+
+int64_t quire_plan_drafter(quire_plan* plan, char* out_text, size_t out_capacity, quire_error** error) {
+  return get(plan, error, int64_t{-1},
+             [&](const PlanObject& of) { return write_text(of.drafter, out_text, out_capacity); });
 }
 
 int32_t quire_plan_kv_format(quire_plan* plan, quire_error** error) {

@@ -11,11 +11,16 @@
 namespace quire::capi {
 
 struct PlanObject final : Object {
-  PlanObject(ModelPlan the_plan, std::vector<std::string> device_names, std::string model_path)
-      : plan(std::move(the_plan)), names(std::move(device_names)), path(std::move(model_path)) {}
+  PlanObject(ModelPlan the_plan, std::vector<std::string> device_names, std::string model_path,
+             std::string drafter_name)
+      : plan(std::move(the_plan)),
+        names(std::move(device_names)),
+        path(std::move(model_path)),
+        drafter(std::move(drafter_name)) {}
   const ModelPlan plan;
   const std::vector<std::string> names;  // of the devices
   const std::string path;                // of the model
+  const std::string drafter;             // name of its draft network; empty if it has none
 };
 
 template <>

@@ -42,6 +42,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
     model->config_ = std::make_unique<const ModelConfig>(source.config());
     model->stored_ = source.tensors();
     model->num_shards_ = options.num_shards;
+    if (options.drafter != nullptr) model->drafter_name_ = options.drafter->name();
     if (options.scope == ModelScope::full) {
       model->devices_ = options.devices;
       model->placement_ = placement_or_default(options.placement, *model->config_);
@@ -171,12 +172,6 @@ TransformerShape Model::shape() const {
 const std::vector<TensorDescription>& Model::tensors() const {
   if (!config_) not_loaded(path_, "the list of tensors is");
   return stored_.list;
-}
-
-std::string Model::drafter_name() const {
-  if (!is_loaded()) return {};
-  const std::shared_ptr<const Transformer> here = transformer();
-  return here->drafter == nullptr ? std::string() : here->drafter->name;
 }
 
 uint64_t Model::drafter_bytes() const {

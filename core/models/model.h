@@ -88,8 +88,8 @@ class Model {
   double bits_per_weight() const;  // average over all tensors, as stored
   // Returns what the draft network is, such as "EAGLE-3 network PATH"; empty if the model was loaded without
   // one.
-  std::string drafter_name() const;
-  // Returns the part of weight_bytes() that the draft network takes.
+  const std::string& drafter_name() const { return drafter_name_; }
+  // Returns the part of weight_bytes() that the draft network takes; 0 if the scope has no weights.
   uint64_t drafter_bytes() const;
   // Returns the device memory of the weights if the scope is full, otherwise the bytes of the files.
   uint64_t weight_bytes() const;
@@ -120,6 +120,7 @@ class Model {
   std::vector<std::shared_ptr<Device>> devices_;
   Placement placement_;
   int32_t num_shards_ = 1;
+  std::string drafter_name_;
   kernels::ActivationDtype activations_ = kernels::ActivationDtype::full;
   mutable Mutex mutex_;
   std::shared_ptr<const Transformer> weights_ QUIRE_GUARDED_BY(mutex_);

@@ -57,13 +57,16 @@ class DraftNetworksTest : public ::testing::Test {
     }
   }
 
-  static std::string name_of(const OwnedModel& model) {
+  template <typename Handle>
+  static std::string name_by(int64_t (*get)(Handle*, char*, size_t, quire_error**), Handle* of) {
     std::string name(1024, '\0');
-    const int64_t length = quire_model_drafter(model.get(), name.data(), name.size(), nullptr);
+    const int64_t length = get(of, name.data(), name.size(), nullptr);
     EXPECT_GE(length, 0);
     name.resize(static_cast<size_t>(length));
     return name;
   }
+  static std::string name_of(const OwnedModel& model) { return name_by(quire_model_drafter, model.get()); }
+  static std::string name_of(const OwnedPlan& plan) { return name_by(quire_plan_drafter, plan.get()); }
 
   static OwnedCache make_cache(const OwnedModel& model, int32_t drafter, Report& report) {
     const OwnedCacheOptions options(quire_cache_options_create(nullptr));
@@ -81,6 +84,7 @@ TEST_F(DraftNetworksTest, AModelWithoutOneHasNoName) {
     EXPECT_EQ(name_of(model), "") << drafter;
     EXPECT_EQ(quire_model_drafter_bytes(model.get(), nullptr), 0);
     const OwnedPlan of = plan(embedded_model_path(), drafter);
+    EXPECT_EQ(name_of(of), "");
     EXPECT_EQ(quire_plan_drafter_bytes(of.get(), nullptr), 0);
     EXPECT_EQ(quire_plan_device_drafter_bytes(of.get(), 0, nullptr), 0);
   }
@@ -110,26 +114,27 @@ TEST_F(DraftNetworksTest, APathThatDoesNotExistIsRefused) {
 }
 
 TEST_F(DraftNetworksTest, MtpOfACheckpointWithoutItIsRefused) {
-  expect_refused(embedded_model_path(), "mtp", QUIRE_ERROR_UNSUPPORTED, "MTP");
+  expect_refused(embedded_model_path(), "mtp", QUIRE_ERROR_UNSUPPORTED, "multi-token prediction");
 }
 
 TEST_F(DraftNetworksTest, ANetworkOfAnotherModelIsRefused) {
   const std::string draft = kGolden + "/eagle3/draft";
   if (!has(draft)) GTEST_SKIP() << draft << " is absent";
-  expect_refused(embedded_model_path(), draft, QUIRE_ERROR_UNSUPPORTED, draft);
+  expect_refused(embedded_model_path(), draft, QUIRE_ERROR_FORMAT, draft);
 }
 
 TEST_F(DraftNetworksTest, HeadsOfACheckpointAreFound) {
   const std::string path = kGolden + "/mimo";
   if (!has(path)) GTEST_SKIP() << path << " is absent";
-  for (const int32_t scope : {QUIRE_MODEL_SCOPE_FULL, QUIRE_MODEL_SCOPE_METADATA}) {
-    for (const char* const drafter : {"auto", "mtp"}) {
-      const OwnedModel model = load(path, drafter, scope);
-      EXPECT_EQ(name_of(model), "MTP of the checkpoint");
-      EXPECT_GT(quire_model_drafter_bytes(model.get(), nullptr), 0);
-    }
+  for (const char* const drafter : {"auto", "mtp"}) {
+    const OwnedModel model = load(path, drafter);
+    EXPECT_EQ(name_of(model), "multi-token prediction of the checkpoint");
+    EXPECT_GT(quire_model_drafter_bytes(model.get(), nullptr), 0);
   }
   EXPECT_EQ(name_of(load(path, "none")), "");
+  const OwnedModel described = load(path, "mtp", QUIRE_MODEL_SCOPE_METADATA);
+  EXPECT_EQ(name_of(described), "multi-token prediction of the checkpoint");
+  EXPECT_EQ(quire_model_drafter_bytes(described.get(), nullptr), 0) << "without weights";
 }
 
 TEST_F(DraftNetworksTest, ThePlanCountsTheirWeights) {
@@ -140,6 +145,7 @@ TEST_F(DraftNetworksTest, ThePlanCountsTheirWeights) {
   const OwnedPlan without = plan(path, "none");
   const int64_t bytes = quire_model_drafter_bytes(model.get(), nullptr);
   EXPECT_GT(bytes, 0);
+  EXPECT_EQ(name_of(with), name_of(model));
   EXPECT_EQ(quire_plan_drafter_bytes(with.get(), nullptr), bytes);
   EXPECT_EQ(quire_plan_device_drafter_bytes(with.get(), 0, nullptr), bytes);
   EXPECT_EQ(quire_plan_drafter_bytes(without.get(), nullptr), 0);
@@ -167,6 +173,7 @@ TEST_F(DraftNetworksTest, AnAnswerDoesNotDependOnTheNetwork) {
   EXPECT_EQ(name_of(model), "EAGLE-3 network " + draft);
   Report report;
   const OwnedCache plain = make_cache(model, QUIRE_DRAFTER_NONE, report);
+  int64_t accepted = 0;  // over all jobs, because measured times may leave one of them without drafts
   for (const int32_t drafter : {QUIRE_DRAFTER_NETWORK, QUIRE_DRAFTER_AUTO}) {
     const OwnedCache drafting = make_cache(model, drafter, report);
     ASSERT_TRUE(drafting) << report.message();
@@ -178,9 +185,10 @@ TEST_F(DraftNetworksTest, AnAnswerDoesNotDependOnTheNetwork) {
       const OwnedJob job(quire_job_submit(drafting.get(), request.get(), nullptr));
       EXPECT_EQ(collect(job.get()).tokens, collect(expected.get()).tokens) << temperature;
       EXPECT_GT(quire_job_draft_tokens(job.get(), nullptr), 0);
-      EXPECT_GT(quire_job_accepted_draft_tokens(job.get(), nullptr), 0);
+      accepted += quire_job_accepted_draft_tokens(job.get(), nullptr);
     }
   }
+  EXPECT_GT(accepted, 0);
 }
 
 TEST_F(DraftNetworksTest, AModelDraftsForALargerOne) {
@@ -203,7 +211,7 @@ TEST_F(DraftNetworksTest, TheyLeaveAndReturnWithTheModel) {
   const int64_t bytes = quire_model_drafter_bytes(model.get(), nullptr);
   ASSERT_EQ(quire_model_evict(model.get(), QUIRE_MODEL_STATE_ON_DISK, QUIRE_WAIT_FOREVER, nullptr, nullptr),
             1);
-  EXPECT_EQ(name_of(model), "MTP of the checkpoint");
+  EXPECT_EQ(name_of(model), "multi-token prediction of the checkpoint");
   EXPECT_EQ(quire_model_drafter_bytes(model.get(), nullptr), bytes);
   ASSERT_EQ(quire_model_wake(model.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
   Report report;

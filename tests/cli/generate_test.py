@@ -69,7 +69,7 @@ class Generate(command.CommandTest):
                            HF_HUB_CACHE=cache)
 
     def test_a_network_that_does_not_fit_the_model_is_refused(self):
-        self.fail_with(command.NO_MODEL, ["MTP"], "generate", "--prompt", PROMPT, "--drafter", "mtp")
+        self.fail_with(command.NO_MODEL, ["multi-token prediction"], "generate", "--prompt", PROMPT, "--drafter", "mtp")
         with tempfile.TemporaryDirectory() as empty:
             self.fail_with(command.NO_MODEL, [empty], "generate", "--prompt", PROMPT, "--drafter", empty)
 

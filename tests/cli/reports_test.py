@@ -43,12 +43,20 @@ class Inspect(command.CommandTest):
     @command.needs(command.SHARED / "golden/mtp/mimo")
     def test_draft_networks_are_named_and_counted(self):
         model = ("inspect", "--summary", "--context", 256, "--model", command.SHARED / "golden/mtp/mimo")
-        heads, none = self.json_of(*model), self.json_of(*model, "--drafter", "none")
-        self.assertEqual(heads["drafter"], "MTP of the checkpoint")
-        self.assertGreater(heads["memory"]["drafter_bytes"], 0)
+        heads, none = (self.json_of(*model, "--drafter", drafter)["memory"] for drafter in ("auto", "none"))
+        self.assertEqual(heads["drafter"], "multi-token prediction of the checkpoint")
+        self.assertGreater(heads["drafter_bytes"], 0)
+        self.assertEqual(heads["weight_bytes"], none["weight_bytes"])
+        self.assertGreater(heads["cache_bytes"], none["cache_bytes"])
+        self.assertEqual(heads["total_bytes"], sum(heads[part] for part in ("weight_bytes", "drafter_bytes", "cache_bytes")))
         self.assertNotIn("drafter", none)
-        self.assertEqual(none["memory"]["drafter_bytes"], 0)
-        self.assertIn("part of the weights", self.succeed(*model).stdout)
+        self.assertEqual(none["drafter_bytes"], 0)
+        self.assertIn(heads["drafter"], self.succeed(*model).stdout)
+
+    def test_an_unknown_draft_network_is_refused(self):
+        self.fail_with(2, ["--drafter", "eagle"], "inspect", "--drafter", "eagle")
+        self.fail_with(3, ["multi-token prediction"], "inspect", "--drafter", "mtp")
+        self.fail_with(3, ["multi-token prediction"], "plan", "--drafter", "mtp")
 
     def test_shards_are_named_and_counted(self):
         one, two = (self.json_of("inspect", "--summary", "--context", 256, "--shards", count) for count in (1, 2))
@@ -79,6 +87,7 @@ class Plan(command.CommandTest):
         heads, none = (self.json_of("plan", "--model", command.SHARED / "golden/mtp/mimo", "--context", 256, "--drafter", drafter)
                        for drafter in ("mtp", "none"))
         self.assertGreater(heads["drafter_bytes"], 0)
+        self.assertEqual((heads["drafter"], none["drafter"]), ("multi-token prediction of the checkpoint", ""))
         self.assertEqual(none["drafter_bytes"], 0)
         self.assertGreater(heads["kv_bytes"], none["kv_bytes"])
         self.assertEqual(heads["state_bytes"], 0, "its pages belong to the cache groups")

@@ -78,7 +78,7 @@ void plan_model(CWorld& w, const Calls& call) {
                     quire_plan_cache_group_num_pages, quire_plan_cache_group_num_layers})
     call(get, plan, 0);
   call(quire_plan_device_name, plan, 0, nullptr, 0);
-  call(quire_plan_model_path, plan, nullptr, 0);
+  for (auto* get : {quire_plan_model_path, quire_plan_drafter}) call(get, plan, nullptr, 0);
   call(quire_plan_free, plan);
 }
 void change_limits(CWorld& w, const Calls& call) {

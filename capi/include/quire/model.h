@@ -206,17 +206,17 @@ QUIRE_API double quire_model_bits_per_weight(quire_model* model, quire_error** e
 QUIRE_API int64_t quire_model_weight_bytes(quire_model* model, quire_error** error);
 
 /**
- * Writes what the draft network of the model is to out_text, for people to read: "MTP of the checkpoint",
- * "EAGLE-3 network PATH" or "draft model PATH"; an empty text if the model was loaded without one
- * (quire_model_options_set_drafter). A later version may add kinds. Returns its length in bytes, or -1 on
- * failure.
+ * Writes what the draft network of the model is to out_text, for people to read: "multi-token prediction of
+ * the checkpoint", "EAGLE-3 network PATH" or "draft model PATH"; an empty text if the model was loaded
+ * without one (quire_model_options_set_drafter). A later version may add kinds. Returns its length in bytes,
+ * or -1 on failure.
  */
 QUIRE_API int64_t quire_model_drafter(quire_model* model, char* out_text, size_t out_capacity,
                                       quire_error** error);
 
 /**
- * Returns the part of quire_model_weight_bytes that the draft network takes, 0 if the model was loaded
- * without one, or -1 on failure.
+ * Returns the part of quire_model_weight_bytes that the draft network takes, or -1 on failure. This is 0 if
+ * the model was loaded without one, or without weights: a plan has the bytes of every network.
  */
 QUIRE_API int64_t quire_model_drafter_bytes(quire_model* model, quire_error** error);
 

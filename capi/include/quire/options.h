@@ -230,8 +230,8 @@ QUIRE_API int32_t quire_model_options_set_activation_dtype(quire_model_options* 
  * that of a model; write "./mtp" for a directory with that name. quire_model_drafter returns what was loaded.
  *
  * quire_model_load and quire_plan_create fail with QUIRE_ERROR_NOT_FOUND if the path does not exist, and with
- * QUIRE_ERROR_UNSUPPORTED if the checkpoint has no MTP heads or the network does not fit the model, such as
- * one with another vocabulary. QUIRE_MODEL_SCOPE_TOKENIZER ignores the setting.
+ * QUIRE_ERROR_UNSUPPORTED or QUIRE_ERROR_FORMAT if the checkpoint has no MTP heads or the network does not
+ * fit the model, such as one with another vocabulary. QUIRE_MODEL_SCOPE_TOKENIZER ignores the setting.
  */
 QUIRE_API int32_t quire_model_options_set_drafter(quire_model_options* options, const char* text,
                                                   size_t text_len, quire_error** error);

@@ -37,6 +37,13 @@ QUIRE_API int64_t quire_plan_model_path(quire_plan* plan, char* out_text, size_t
                                         quire_error** error);
 
 /**
+ * Writes what the draft network of the model is to out_text, as quire_model_drafter does after the load; an
+ * empty text if there is none. Returns its length in bytes (base.h, Results).
+ */
+QUIRE_API int64_t quire_plan_drafter(quire_plan* plan, char* out_text, size_t out_capacity,
+                                     quire_error** error);
+
+/**
  * Returns the storage format of keys and values in the planned cache: one of QUIRE_KV_*, never
  * QUIRE_KV_AUTO. Returns -1 on failure.
  */

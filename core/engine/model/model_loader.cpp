@@ -62,10 +62,10 @@ LoadedModel load_path(const Load& load, const std::string& path) {
   options.scope = load.options.scope;
   options.plan.source = open_model_source(files, path);
   options.plan.num_shards = load.options.num_shards;
-  if (options.scope == ModelScope::full) {
+  options.plan.drafter = load.options.drafter;
+  if (options.scope == ModelScope::full)
     options.plan = plan_options(load.devices, load.options, options.plan.source);
-    open_drafter(files, options.plan);
-  }
+  if (options.scope != ModelScope::tokenizer) open_drafter(files, options.plan);
   options.is_lazy = load.options.is_lazy;
   options.monitor = make_monitor(load);
 

@@ -270,6 +270,7 @@ std::shared_ptr<const ResidentModel> ResidentModel::load(std::shared_ptr<Runtime
     load.source = options.plan.source;
     load.scope = options.scope;
     load.num_shards = options.plan.num_shards;
+    load.drafter = options.plan.draft_source;
     load.monitor = options.monitor;
     return std::shared_ptr<const ResidentModel>(new ResidentModel(Model::load(load), nullptr));
   }

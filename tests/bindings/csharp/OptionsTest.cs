@@ -15,7 +15,8 @@ public static class OptionsTest
         return Fixture.Run(arguments, CacheOptionsAreRefusedByName, CacheOptionsReachTheCache, QuotasHold, PinsKeepPages,
             AQueueGetsPageEvents,
             PlansReportBytesByKindAndDevice, AModelSplitByBytesGeneratesTheSameText, ModelOptionsAreRefusedByName,
-            AScopeLoadsOnlyItsParts, ShardsAreNamed, WeightsAreEvictedAndReloaded, ATokenEndsALoad, ALoadReportsItsProgress,
+            AScopeLoadsOnlyItsParts, ShardsAreNamed, DraftNetworksAreNamed, WeightsAreEvictedAndReloaded, ATokenEndsALoad,
+            ALoadReportsItsProgress,
             NullableReferencesAreAnnotated);
     }
 
@@ -59,6 +60,19 @@ public static class OptionsTest
             Check(stats.Shards.Sum(shard => shard.DeviceBytes) == stats.DeviceBytes, stats.DeviceBytes);
             Check(model.ShardWeightBytes(0) + model.ShardWeightBytes(1) == model.Info().WeightBytes, "weights");
         }
+    }
+
+    private static void DraftNetworksAreNamed(Fixture with)
+    {
+        using (Model model = with.Runtime.LoadModel(with.Path, new ModelOptions { Drafter = "none" }))
+        {
+            Check(model.Info().Drafter == "" && model.Info().DrafterBytes == 0, model.Info().Drafter);
+            Refused(ErrorCode.InvalidArgument, "drafter",
+                () => model.CreateCache(new CacheOptions { Drafter = Drafter.Network }));
+        }
+        Check(with.Runtime.Plan(with.Path, new ModelOptions(), new CacheOptions()).DrafterBytes == 0, "DrafterBytes");
+        Refused(ErrorCode.Unsupported, "multi-token prediction",
+            () => with.Runtime.LoadModel(with.Path, new ModelOptions { Drafter = "mtp" }));
     }
 
     private static void WeightsAreEvictedAndReloaded(Fixture with)

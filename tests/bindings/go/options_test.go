@@ -109,7 +109,7 @@ func TestADraftNetworkIsNamed(t *testing.T) {
 		t.Errorf("%+v", plan)
 	}
 	_, err = runtime.LoadModelContext(context.Background(), modelPath(), quire.ModelOptions{Drafter: "mtp"})
-	expectRefused(t, err, quire.CodeUnsupported, "MTP")
+	expectRefused(t, err, quire.CodeUnsupported, "multi-token prediction")
 }
 
 func TestShardsAreNamed(t *testing.T) {

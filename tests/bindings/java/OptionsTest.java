@@ -7,6 +7,7 @@ import static story.Fixture.greedy;
 
 import dev.quire.Cache;
 import dev.quire.CacheOptions;
+import dev.quire.Drafter;
 import dev.quire.KvFormat;
 import dev.quire.Quota;
 import dev.quire.Cancel;
@@ -50,6 +51,7 @@ public final class OptionsTest {
     Fixture.run(arguments, "a model split by bytes generates the same text", OptionsTest::splits);
     Fixture.run(arguments, "model options are refused by name", OptionsTest::modelOptionsAreRefused);
     Fixture.run(arguments, "shards are named", OptionsTest::shards);
+    Fixture.run(arguments, "draft networks are named", OptionsTest::draftNetworks);
     Fixture.run(arguments, "weights are evicted and reloaded", OptionsTest::residency);
     Fixture.run(arguments, "a scope loads only its parts", OptionsTest::scopes);
     Fixture.run(arguments, "a cancel ends a load", OptionsTest::cancelsALoad);
@@ -65,6 +67,16 @@ public final class OptionsTest {
       check(stats.shards().stream().mapToLong(ShardStats::deviceBytes).sum() == stats.deviceBytes(), stats);
       check(model.shardWeightBytes(0) + model.shardWeightBytes(1) == model.info().weightBytes(), "weights");
     }
+  }
+
+  private static void draftNetworks(Fixture with) {
+    try (Model model = with.runtime.loadModel(with.path, new ModelOptions().drafter("none"))) {
+      check(model.info().drafter().isEmpty() && model.info().drafterBytes() == 0, model.info());
+      checkRefused("invalid_argument", "drafter", () -> model.createCache(options().drafter(Drafter.NETWORK)));
+    }
+    check(with.runtime.plan(with.path, new ModelOptions(), options()).drafterBytes() == 0, "drafterBytes");
+    checkRefused("unsupported", "multi-token prediction",
+        () -> with.runtime.loadModel(with.path, new ModelOptions().drafter("mtp")));
   }
 
   private static void residency(Fixture with) {

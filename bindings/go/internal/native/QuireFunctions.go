@@ -507,6 +507,7 @@ type functions struct {
 	Quire_plan_device_total_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_usable_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_workspace_bytes func(PlanHandle, int32, *ErrorHandle) int64
+	Quire_plan_drafter func(PlanHandle, *byte, uint, *ErrorHandle) int64
 	Quire_plan_drafter_bytes func(PlanHandle, *ErrorHandle) int64
 	Quire_plan_embedding_bytes func(PlanHandle, *ErrorHandle) int64
 	Quire_plan_free func(PlanHandle, *ErrorHandle) int32
@@ -1949,6 +1950,10 @@ func Quire_plan_device_usable_bytes(plan PlanHandle, deviceIdx int32, error *Err
 
 func Quire_plan_device_workspace_bytes(plan PlanHandle, deviceIdx int32, error *ErrorHandle) int64 {
 	return quire().Quire_plan_device_workspace_bytes(plan, deviceIdx, error)
+}
+
+func Quire_plan_drafter(plan PlanHandle, outText []byte, error *ErrorHandle) int64 {
+	return quire().Quire_plan_drafter(plan, sliceOf(outText), uint(len(outText)), error)
 }
 
 func Quire_plan_drafter_bytes(plan PlanHandle, error *ErrorHandle) int64 {

@@ -260,7 +260,7 @@ typedef _gostring_ swig_type_230;
 typedef long long swig_type_231;
 typedef _goslice_ swig_type_232;
 typedef long long swig_type_233;
-typedef long long swig_type_234;
+typedef _goslice_ swig_type_234;
 typedef long long swig_type_235;
 typedef long long swig_type_236;
 typedef long long swig_type_237;
@@ -268,9 +268,9 @@ typedef long long swig_type_238;
 typedef long long swig_type_239;
 typedef long long swig_type_240;
 typedef long long swig_type_241;
-typedef _goslice_ swig_type_242;
+typedef long long swig_type_242;
 typedef long long swig_type_243;
-typedef long long swig_type_244;
+typedef _goslice_ swig_type_244;
 typedef long long swig_type_245;
 typedef long long swig_type_246;
 typedef long long swig_type_247;
@@ -280,30 +280,30 @@ typedef long long swig_type_250;
 typedef long long swig_type_251;
 typedef long long swig_type_252;
 typedef long long swig_type_253;
-typedef _gostring_ swig_type_254;
+typedef long long swig_type_254;
 typedef long long swig_type_255;
-typedef _goslice_ swig_type_256;
+typedef _gostring_ swig_type_256;
 typedef long long swig_type_257;
 typedef _goslice_ swig_type_258;
 typedef long long swig_type_259;
-typedef _gostring_ swig_type_260;
-typedef _gostring_ swig_type_261;
+typedef _goslice_ swig_type_260;
+typedef long long swig_type_261;
 typedef _gostring_ swig_type_262;
 typedef _gostring_ swig_type_263;
 typedef _gostring_ swig_type_264;
-typedef long long swig_type_265;
+typedef _gostring_ swig_type_265;
 typedef _gostring_ swig_type_266;
-typedef _goslice_ swig_type_267;
-typedef long long swig_type_268;
-typedef _gostring_ swig_type_269;
-typedef _goslice_ swig_type_270;
-typedef long long swig_type_271;
-typedef _gostring_ swig_type_272;
-typedef _goslice_ swig_type_273;
-typedef long long swig_type_274;
-typedef _gostring_ swig_type_275;
-typedef _goslice_ swig_type_276;
-typedef long long swig_type_277;
+typedef long long swig_type_267;
+typedef _gostring_ swig_type_268;
+typedef _goslice_ swig_type_269;
+typedef long long swig_type_270;
+typedef _gostring_ swig_type_271;
+typedef _goslice_ swig_type_272;
+typedef long long swig_type_273;
+typedef _gostring_ swig_type_274;
+typedef _goslice_ swig_type_275;
+typedef long long swig_type_276;
+typedef _gostring_ swig_type_277;
 typedef _goslice_ swig_type_278;
 typedef long long swig_type_279;
 typedef _goslice_ swig_type_280;
@@ -311,31 +311,33 @@ typedef long long swig_type_281;
 typedef _goslice_ swig_type_282;
 typedef long long swig_type_283;
 typedef _goslice_ swig_type_284;
-typedef _gostring_ swig_type_285;
-typedef long long swig_type_286;
-typedef _goslice_ swig_type_287;
+typedef long long swig_type_285;
+typedef _goslice_ swig_type_286;
+typedef _gostring_ swig_type_287;
 typedef long long swig_type_288;
-typedef long long swig_type_289;
+typedef _goslice_ swig_type_289;
 typedef long long swig_type_290;
-typedef _goslice_ swig_type_291;
+typedef long long swig_type_291;
 typedef long long swig_type_292;
 typedef _goslice_ swig_type_293;
-typedef _gostring_ swig_type_294;
-typedef _gostring_ swig_type_295;
+typedef long long swig_type_294;
+typedef _goslice_ swig_type_295;
 typedef _gostring_ swig_type_296;
 typedef _gostring_ swig_type_297;
-typedef long long swig_type_298;
-typedef long long swig_type_299;
-typedef _goslice_ swig_type_300;
+typedef _gostring_ swig_type_298;
+typedef _gostring_ swig_type_299;
+typedef long long swig_type_300;
 typedef long long swig_type_301;
 typedef _goslice_ swig_type_302;
 typedef long long swig_type_303;
 typedef _goslice_ swig_type_304;
 typedef long long swig_type_305;
 typedef _goslice_ swig_type_306;
-typedef _gostring_ swig_type_307;
-typedef long long swig_type_308;
-typedef _goslice_ swig_type_309;
+typedef long long swig_type_307;
+typedef _goslice_ swig_type_308;
+typedef _gostring_ swig_type_309;
+typedef long long swig_type_310;
+typedef _goslice_ swig_type_311;
 extern void _wrap_Swig_free_native_75d2147792a4b276(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_75d2147792a4b276(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_75d2147792a4b276(void);
@@ -688,86 +690,87 @@ extern int _wrap_quire_cancel_free_native_75d2147792a4b276(uintptr_t arg1, swig_
 extern uintptr_t _wrap_quire_plan_create_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern swig_type_231 _wrap_quire_plan_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_232 arg2, swig_voidp arg3);
+extern swig_type_233 _wrap_quire_plan_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_234 arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_kv_format_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_233 _wrap_quire_plan_total_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_234 _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_235 _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_236 _wrap_quire_plan_head_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_237 _wrap_quire_plan_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_238 _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_239 _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_240 _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_235 _wrap_quire_plan_total_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_236 _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_237 _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_238 _wrap_quire_plan_head_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_239 _wrap_quire_plan_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_240 _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_241 _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_242 _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_num_devices_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_241 _wrap_quire_plan_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_242 arg3, swig_voidp arg4);
+extern swig_type_243 _wrap_quire_plan_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_244 arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_device_num_layers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_243 _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_244 _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_245 _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_246 _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_247 _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_248 _wrap_quire_plan_device_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_249 _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_250 _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_251 _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_245 _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_246 _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_247 _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_248 _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_249 _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_250 _wrap_quire_plan_device_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_251 _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_252 _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_253 _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_layers_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_layer_device_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_252 _wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_254 _wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_cache_groups_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_cache_group_window_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_layers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_253 _wrap_quire_plan_cache_group_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_254 arg3, swig_voidp arg4);
+extern swig_type_255 _wrap_quire_plan_cache_group_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_256 arg3, swig_voidp arg4);
 extern int _wrap_quire_constraint_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_matcher_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_matcher_accept_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_255 _wrap_quire_matcher_mask_native_75d2147792a4b276(uintptr_t arg1, swig_type_256 arg2, swig_voidp arg3);
+extern swig_type_257 _wrap_quire_matcher_mask_native_75d2147792a4b276(uintptr_t arg1, swig_type_258 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_may_end_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_257 _wrap_quire_matcher_forced_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_258 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_75d2147792a4b276(uintptr_t arg1, swig_type_259 arg2, swig_voidp arg3);
+extern swig_type_259 _wrap_quire_matcher_forced_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_260 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_75d2147792a4b276(uintptr_t arg1, swig_type_261 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_75d2147792a4b276(swig_type_260 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_75d2147792a4b276(swig_type_261 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_75d2147792a4b276(uintptr_t arg1, swig_type_262 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_263 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(uintptr_t arg1, swig_type_264 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_chat_template_create_native_75d2147792a4b276(swig_type_262 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_75d2147792a4b276(swig_type_263 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_75d2147792a4b276(uintptr_t arg1, swig_type_264 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_265 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(uintptr_t arg1, swig_type_266 arg2, swig_voidp arg3);
 extern int _wrap_quire_chat_template_set_adapts_history_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_265 _wrap_quire_chat_template_render_native_75d2147792a4b276(uintptr_t arg1, swig_type_266 arg2, swig_type_267 arg3, swig_voidp arg4);
-extern swig_type_268 _wrap_quire_chat_template_changes_native_75d2147792a4b276(uintptr_t arg1, swig_type_269 arg2, swig_type_270 arg3, swig_voidp arg4);
-extern swig_type_271 _wrap_quire_chat_template_segments_native_75d2147792a4b276(uintptr_t arg1, swig_type_272 arg2, swig_type_273 arg3, swig_voidp arg4);
-extern swig_type_274 _wrap_quire_chat_template_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_275 arg3, swig_type_276 arg4, swig_voidp arg5);
-extern swig_type_277 _wrap_quire_chat_template_hash_native_75d2147792a4b276(uintptr_t arg1, swig_type_278 arg2, swig_voidp arg3);
-extern swig_type_279 _wrap_quire_model_render_chat_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_280 arg3, swig_voidp arg4);
-extern swig_type_281 _wrap_quire_model_render_chat_changes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_282 arg3, swig_voidp arg4);
-extern swig_type_283 _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_284 arg3, swig_voidp arg4);
+extern swig_type_267 _wrap_quire_chat_template_render_native_75d2147792a4b276(uintptr_t arg1, swig_type_268 arg2, swig_type_269 arg3, swig_voidp arg4);
+extern swig_type_270 _wrap_quire_chat_template_changes_native_75d2147792a4b276(uintptr_t arg1, swig_type_271 arg2, swig_type_272 arg3, swig_voidp arg4);
+extern swig_type_273 _wrap_quire_chat_template_segments_native_75d2147792a4b276(uintptr_t arg1, swig_type_274 arg2, swig_type_275 arg3, swig_voidp arg4);
+extern swig_type_276 _wrap_quire_chat_template_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_277 arg3, swig_type_278 arg4, swig_voidp arg5);
+extern swig_type_279 _wrap_quire_chat_template_hash_native_75d2147792a4b276(uintptr_t arg1, swig_type_280 arg2, swig_voidp arg3);
+extern swig_type_281 _wrap_quire_model_render_chat_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_282 arg3, swig_voidp arg4);
+extern swig_type_283 _wrap_quire_model_render_chat_changes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_284 arg3, swig_voidp arg4);
+extern swig_type_285 _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_286 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_285 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_alias_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_287 arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_alias_set_cache_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_add_fallback_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_clear_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_alias_submit_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_286 _wrap_quire_alias_reason_native_75d2147792a4b276(uintptr_t arg1, swig_type_287 arg2, swig_voidp arg3);
-extern swig_type_288 _wrap_quire_alias_num_swaps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_289 _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_290 _wrap_quire_response_dialects_native_75d2147792a4b276(swig_type_291 arg1, swig_voidp arg2);
-extern swig_type_292 _wrap_quire_response_detect_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_293 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_response_parser_create_native_75d2147792a4b276(swig_type_294 arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_295 arg2, swig_voidp arg3);
+extern swig_type_288 _wrap_quire_alias_reason_native_75d2147792a4b276(uintptr_t arg1, swig_type_289 arg2, swig_voidp arg3);
+extern swig_type_290 _wrap_quire_alias_num_swaps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_291 _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_292 _wrap_quire_response_dialects_native_75d2147792a4b276(swig_type_293 arg1, swig_voidp arg2);
+extern swig_type_294 _wrap_quire_response_detect_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_295 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_response_parser_create_native_75d2147792a4b276(swig_type_296 arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_297 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_set_reasoning_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_type_296 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_feed_native_75d2147792a4b276(uintptr_t arg1, swig_type_297 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_type_298 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_feed_native_75d2147792a4b276(uintptr_t arg1, swig_type_299 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_finish_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_next_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_kind_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_298 _wrap_quire_response_parser_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_299 _wrap_quire_response_parser_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_300 arg2, swig_voidp arg3);
-extern swig_type_301 _wrap_quire_response_parser_raw_native_75d2147792a4b276(uintptr_t arg1, swig_type_302 arg2, swig_voidp arg3);
-extern swig_type_303 _wrap_quire_response_parser_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_304 arg2, swig_voidp arg3);
-extern swig_type_305 _wrap_quire_response_parser_id_native_75d2147792a4b276(uintptr_t arg1, swig_type_306 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_response_constraint_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_307 arg2, swig_voidp arg3);
+extern swig_type_300 _wrap_quire_response_parser_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_301 _wrap_quire_response_parser_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_302 arg2, swig_voidp arg3);
+extern swig_type_303 _wrap_quire_response_parser_raw_native_75d2147792a4b276(uintptr_t arg1, swig_type_304 arg2, swig_voidp arg3);
+extern swig_type_305 _wrap_quire_response_parser_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_306 arg2, swig_voidp arg3);
+extern swig_type_307 _wrap_quire_response_parser_id_native_75d2147792a4b276(uintptr_t arg1, swig_type_308 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_response_constraint_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_309 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_308 _wrap_quire_diagnose_native_75d2147792a4b276(int arg1, swig_type_309 arg2, swig_voidp arg3);
+extern swig_type_310 _wrap_quire_diagnose_native_75d2147792a4b276(int arg1, swig_type_311 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -4745,6 +4748,19 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_plan_drafter(arg1 PlanHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_plan_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_234)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
 func Quire_plan_kv_format(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -4842,7 +4858,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_244)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5041,7 +5057,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_254)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_256)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -5086,7 +5102,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_256)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5108,7 +5124,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_260)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5121,7 +5137,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_259(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_261(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -5139,7 +5155,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_75d2147792a4b276(*(*C.swig_type_260)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_75d2147792a4b276(*(*C.swig_type_262)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5153,7 +5169,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_75d2147792a4b276(*(*C.swig_type_261)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_75d2147792a4b276(*(*C.swig_type_263)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5169,7 +5185,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_262)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_264)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5184,7 +5200,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_265)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -5198,7 +5214,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_264)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5223,7 +5239,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_267)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_269)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5241,7 +5257,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_269)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_270)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_271)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_272)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5259,7 +5275,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_272)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_273)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_274)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_275)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5279,7 +5295,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_275)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_276)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_277)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_278)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -5295,7 +5311,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_278)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_280)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5310,7 +5326,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_280)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_282)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5325,7 +5341,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_282)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_284)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5340,7 +5356,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_284)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_286)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5363,7 +5379,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_287)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5431,7 +5447,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_287)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_289)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5470,7 +5486,7 @@ func Quire_response_dialects(arg1 []byte, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_response_dialects_native_75d2147792a4b276(*(*C.swig_type_291)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_response_dialects_native_75d2147792a4b276(*(*C.swig_type_293)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -5485,7 +5501,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_response_detect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_293)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_response_detect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_295)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5497,7 +5513,7 @@ func Quire_response_parser_create(arg1 string, arg2 *ErrorHandle) (_swig_ret Res
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_75d2147792a4b276(*(*C.swig_type_294)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_75d2147792a4b276(*(*C.swig_type_296)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5513,7 +5529,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_295)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_297)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5537,7 +5553,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_296)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_298)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5551,7 +5567,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_297)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_299)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5600,7 +5616,7 @@ func Quire_response_parser_text(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_300)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_302)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5613,7 +5629,7 @@ func Quire_response_parser_raw(arg1 ResponseParserHandle, arg2 []byte, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_302)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_304)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5626,7 +5642,7 @@ func Quire_response_parser_name(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_304)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_306)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5639,7 +5655,7 @@ func Quire_response_parser_id(arg1 ResponseParserHandle, arg2 []byte, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_306)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_308)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5653,7 +5669,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_307)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_309)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5678,7 +5694,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_75d2147792a4b276(C.int(_swig_i_0), *(*C.swig_type_309)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_75d2147792a4b276(C.int(_swig_i_0), *(*C.swig_type_311)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -6170,6 +6170,25 @@ long long _wrap_quire_plan_model_path_native_75d2147792a4b276(quire_plan *_swig_
 }
 
 
+long long _wrap_quire_plan_drafter_native_75d2147792a4b276(quire_plan *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_drafter(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_plan_kv_format_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
