@@ -50,9 +50,10 @@ DraftNetworkConfig as_draft_model(ModelConfig model, const std::string& where) {
   for (const LayerSpec& layer : model.spec.layers) {
     const std::string_view part = foreign_part(layer);
     if (part.empty()) continue;
-    throw Error(ErrorCode::unsupported,
-                "{}: layers with {} are not supported in a draft model, only attention; choose another drafter",
-                where, part);
+    throw Error(
+        ErrorCode::unsupported,
+        "{}: layers with {} are not supported in a draft model, only attention; choose another drafter",
+        where, part);
   }
   DraftNetworkConfig config;
   config.network = std::move(model);

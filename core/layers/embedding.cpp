@@ -86,8 +86,7 @@ void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& bu
 
 void build_borrowed(const EmbeddingPart& part, const EmbeddingLayer& lender, LayerBuilder& builder,
                     EmbeddingLayer& layer) {
-  layer.table = lender.table;
-  layer.borrows_table = true;
+  layer.table = lender.table.borrowed();
   build_rest(part, builder, layer);
 }
 
@@ -108,7 +107,7 @@ void needs(const EmbeddingPart& part, Needs& all) {
 }
 
 void each_weight(const EmbeddingLayer& layer, WeightVisitor& visitor) {
-  if (!layer.borrows_table) visitor.table(layer.table);
+  visitor.table(layer.table);
   visitor.table(layer.positions);
   visitor.matrix(layer.projection, 1.0);
   if (layer.layer_inputs) visitor.table(layer.layer_inputs->table);

@@ -25,9 +25,8 @@ struct LayerInputsLayer {
 };
 
 struct EmbeddingLayer {
-  PreparedWeight table;        // [vocabulary, hidden], or the width that the projection reads
-  bool borrows_table = false;  // the table belongs to another model
-  PreparedWeight projection;   // empty: none
+  PreparedWeight table;       // [vocabulary, hidden], or the width that the projection reads
+  PreparedWeight projection;  // empty: none
   float scale = 1.0f;
   int32_t hidden = 0;
   int32_t table_columns = 0;

@@ -75,8 +75,7 @@ void build_tied(const HeadPart& part, const HostTensor& table, LayerBuilder& bui
 
 void build_borrowed(const HeadPart& part, const HeadLayer& lender, LayerBuilder& builder, HeadLayer& layer) {
   build_rest(part, builder, layer);
-  layer.projection = lender.projection;
-  layer.borrows_projection = true;
+  layer.projection = lender.projection.borrowed();
 }
 
 void cut(HeadPart& part, const ShardCut& shard) {
@@ -95,7 +94,7 @@ void needs(const HeadPart& part, Needs& all) {
 }
 
 void each_weight(const HeadLayer& layer, WeightVisitor& visitor) {
-  if (!layer.borrows_projection) visitor.matrix(layer.projection, 1.0);
+  visitor.matrix(layer.projection, 1.0);
   visitor.matrix(layer.narrowing, 1.0);
   for (const PreparedWeight& matrix : layer.stream_projections) visitor.matrix(matrix, 1.0);
   each_weight(layer.norm, visitor);

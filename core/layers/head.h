@@ -12,10 +12,9 @@ namespace quire {
 
 struct HeadLayer {
   NormLayer norm;
-  PreparedWeight narrowing;         // from the normalized stream to the input of `projection`; empty: none
-  PreparedWeight projection;        // [hidden, vocabulary]
-  bool borrows_projection = false;  // the matrix belongs to another model
-  int32_t input_columns = 0;        // columns that `projection` reads
+  PreparedWeight narrowing;   // from the normalized stream to the input of `projection`; empty: none
+  PreparedWeight projection;  // [hidden, vocabulary]
+  int32_t input_columns = 0;  // columns that `projection` reads
   int32_t vocab_size = 0;
   float logit_scale = 1.0f;
   float softcap = 0.0f;

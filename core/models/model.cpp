@@ -18,17 +18,16 @@ Placement placement_or_default(const Placement& placement, const ModelConfig& co
   return placement.device_of_layer.empty() ? place_on_one_device(config.num_layers) : placement;
 }
 
-// Builds a transformer and, if there is a source of one, its draft network.
-std::shared_ptr<const Transformer> build_with_drafter(const ModelConfig& config, WeightProvider& weights,
-                                                      gsl::span<const std::shared_ptr<Device>> devices,
-                                                      const Placement& placement, BuildOptions options,
-                                                      const DraftSource* drafter, ReadScope scope) {
-  if (drafter == nullptr) return build_transformer(config, weights, devices, placement, options);
+// Calls build(options) with a draft network to build, if there is a source of one.
+template <typename Build>
+std::shared_ptr<const Transformer> build_with_drafter(const DraftSource* drafter, ReadScope scope,
+                                                      BuildOptions options, const Build& build) {
+  if (drafter == nullptr) return build(options);
   const std::unique_ptr<WeightProvider> of_network = drafter->weights(scope, {});
   const std::string name = drafter->name();
   const DraftBuild draft = {drafter->config, *of_network, drafter->token_of, name};
   options.drafter = &draft;
-  return build_transformer(config, weights, devices, placement, options);
+  return build(options);
 }
 
 }  // namespace
@@ -65,9 +64,11 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
 std::shared_ptr<const Transformer> Model::read_weights(const ModelOptions& options) const {
   const std::unique_ptr<WeightProvider> weights = options.source->weights(ReadScope::all, options.monitor);
   auto transformer = build_with_drafter(
-      *config_, *weights, devices_, placement_,
+      options.drafter.get(), ReadScope::all,
       {BuildMode::prepare, options.threads, options.num_helpers, num_shards_, options.activations},
-      options.drafter.get(), ReadScope::all);
+      [&](const BuildOptions& build) {
+        return build_transformer(*config_, *weights, devices_, placement_, build);
+      });
   weights->finish();
   return transformer;
 }
@@ -147,9 +148,10 @@ std::shared_ptr<const Transformer> build_outline(ModelSource& source,
   options.num_shards = num_shards;
   options.activations = activations;
   options.mode = BuildMode::plan;
-  return build_with_drafter(source.config(), *source.weights(ReadScope::layout, {}), devices,
-                            placement_or_default(placement, source.config()), options, drafter,
-                            ReadScope::layout);
+  return build_with_drafter(drafter, ReadScope::layout, options, [&](const BuildOptions& build) {
+    return build_transformer(source.config(), *source.weights(ReadScope::layout, {}), devices,
+                             placement_or_default(placement, source.config()), build);
+  });
 }
 
 const Tokenizer& Model::tokenizer() const {

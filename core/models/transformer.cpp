@@ -16,7 +16,7 @@ class DeviceMatrixVisitor final : public WeightVisitor {
   DeviceMatrixVisitor(const Device& device, const Visit& visit) : device_(device), visit_(visit) {}
   void matrix(const PreparedWeight& weight, double) override { table(weight); }
   void table(const PreparedWeight& weight) override {
-    if (weight.get() != nullptr) visit_(device_, weight);
+    if (weight.get() != nullptr && !weight.is_borrowed()) visit_(device_, weight);
   }
   void vector(const DeviceBuffer&) override {}
 

@@ -31,7 +31,6 @@ DraftNetworkLimits limits_of(const DraftTransformer& drafter, const TransformerE
   limits.max_positions = std::min(longest_sequence(options), drafter.max_positions);
   limits.vocab_size = network.limits().vocab_size;
   limits.max_draw_edits = network.limits().makes_draws ? network.limits().max_draw_edits : 0;
-  limits.token_of = drafter.token_of;
   return limits;
 }
 
@@ -68,15 +67,18 @@ TransformerExecutorOptions draft_executor_options(const DraftTransformer& drafte
   return options;
 }
 
-TransformerDraftNetwork::TransformerDraftNetwork(std::shared_ptr<const DraftTransformer> drafter,
+TransformerDraftNetwork::TransformerDraftNetwork(const std::shared_ptr<const DraftTransformer>& drafter,
                                                  const TransformerExecutor& target,
                                                  const TransformerExecutorOptions& target_options,
                                                  WeightsSource source)
-    : drafter_(std::move(drafter)),
+    : token_of_(drafter->token_of),
+      feeds_normed_(drafter->feeds_normed),
       target_(target),
-      network_(std::shared_ptr<const Transformer>(drafter_, &drafter_->network),
-               draft_executor_options(*drafter_, target_options), std::move(source)),
-      limits_(limits_of(*drafter_, network_, draft_executor_options(*drafter_, target_options))) {}
+      network_(std::shared_ptr<const Transformer>(drafter, &drafter->network),
+               draft_executor_options(*drafter, target_options), std::move(source)),
+      limits_(limits_of(*drafter, network_, draft_executor_options(*drafter, target_options))) {
+  limits_.token_of = token_of_;
+}
 
 ForwardPass TransformerDraftNetwork::rows_pass(int32_t num_rows) {
   const StageShardState& own = network_.last_stage();
@@ -105,7 +107,7 @@ void TransformerDraftNetwork::keep_states(const Batch& batch) {
   const kernels::Workspace& space = own.memory.workspace();
   const Transformer& network = network_.weights();
   receive(own, space.at(Scratch::states), own, space.hidden, batch.logit_rows, network.shape.hidden_size);
-  if (drafter_->feeds_normed)
+  if (feeds_normed_)
     norm_rows_f32(rows_pass(batch.num_logit_rows()), network.head.norm, space.at(Scratch::states),
                   space.at(Scratch::states), batch.num_logit_rows());
 }

@@ -14,8 +14,9 @@ TransformerExecutorOptions draft_executor_options(const DraftTransformer& drafte
 class TransformerDraftNetwork final : public DraftNetwork {
  public:
   // `target` must outlive this. `source` is like that of the executor, for the network's own weights.
-  TransformerDraftNetwork(std::shared_ptr<const DraftTransformer> drafter, const TransformerExecutor& target,
-                          const TransformerExecutorOptions& target_options, WeightsSource source);
+  TransformerDraftNetwork(const std::shared_ptr<const DraftTransformer>& drafter,
+                          const TransformerExecutor& target, const TransformerExecutorOptions& target_options,
+                          WeightsSource source);
 
   const DraftNetworkLimits& limits() const override { return limits_; }
   void forward(const Batch& batch, const DraftStates& states) override;
@@ -31,7 +32,9 @@ class TransformerDraftNetwork final : public DraftNetwork {
   void read_states(const DraftStates& states);
   void keep_states(const Batch& batch);
 
-  const std::shared_ptr<const DraftTransformer> drafter_;  // sizes and names; the weights may be away
+  // Copies, because the weights that they belong to may leave their device.
+  const std::vector<TokenId> token_of_;
+  const bool feeds_normed_;
   const TransformerExecutor& target_;
   TransformerExecutor network_;
   DraftNetworkLimits limits_;

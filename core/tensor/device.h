@@ -139,6 +139,14 @@ class PreparedWeight {
                             std::string_view what);
   static PreparedWeight planned_table(const Device& device, const TableSource& source, std::string_view what);
 
+  // Returns the same weight for a second owner: it has no bytes there, and it is not moved with that owner.
+  PreparedWeight borrowed() const {
+    PreparedWeight copy = *this;
+    copy.bytes_ = 0;
+    copy.is_borrowed_ = true;
+    return copy;
+  }
+  bool is_borrowed() const { return is_borrowed_; }
   const kernels::Weight* get() const { return weight_.get(); }
   uint64_t bytes() const { return bytes_; }
   // Need kCapabilityParkedWeights, see kernel_table.h. `copy` makes a copy in host memory, `park` releases
@@ -156,6 +164,7 @@ class PreparedWeight {
   std::shared_ptr<kernels::Weight> weight_;
   uint64_t bytes_ = 0;
   int64_t num_products_ = 0;
+  bool is_borrowed_ = false;
 };
 
 // One ordered stream of work. For one thread at a time.

@@ -144,12 +144,17 @@ void open_drafter(const FileSystem& files, ModelPlanOptions& options) {
   options.draft_source = nullptr;
   if (options.drafter.empty() || options.drafter == "none") return;
   const bool is_optional = options.drafter == "auto";
+  const auto is_host = [](const ModelDevice& device) {
+    return device.device == nullptr || device.device->is_host();
+  };
+  if (is_optional && !std::all_of(options.devices.begin(), options.devices.end(), is_host)) return;
   try {
     options.draft_source = std::make_shared<const DraftSource>(
         open_draft_source(files, is_optional ? "mtp" : options.drafter, options.source));
     require_same_tokens(*options.draft_source, *options.source);
   } catch (const Error& error) {
-    if (is_optional && error.code() == ErrorCode::unsupported) return;
+    // A checkpoint that lacks the module, or has another form of it, is loaded without it.
+    if (is_optional && (error.code() == ErrorCode::unsupported || error.code() == ErrorCode::format)) return;
     throw Error(error.code(), "drafter: {}", error.what()).at("drafter");
   }
 }

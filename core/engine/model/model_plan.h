@@ -37,7 +37,7 @@ struct ModelPlanOptions {
 };
 
 // Opens the draft network that the options name. Throws the errors of open_draft_source; with "auto" a model
-// without one has none.
+// without one has none, and one on a GPU neither: there the module must be named.
 void open_drafter(const FileSystem& files, ModelPlanOptions& options);
 
 struct ModelPlan {

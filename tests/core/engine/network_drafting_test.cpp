@@ -22,7 +22,9 @@ TEST(NetworkDraftingTest, ANetworkLikeItsTargetIsAlwaysRight) {
   for (const bool reads_states : {false, true}) {
     const std::vector<KnownJob> known = known_jobs();
     for (const KnownJob& job : known) {
-      const ::testing::ScopedTrace trace(__FILE__, __LINE__, "job " + std::to_string(&job - known.data()) + (reads_states ? ", states" : ""));
+      const ::testing::ScopedTrace trace(
+          __FILE__, __LINE__,
+          "job " + std::to_string(&job - known.data()) + (reads_states ? ", states" : ""));
       FakeEngine engine(with_network({reads_states}));
       ASSERT_EQ(difference(run_alone(*engine.cache, job.request), job.alone), "");
       const CacheStats stats = engine.cache->stats();
