@@ -165,7 +165,12 @@ void Simulation::make_engine() {
   options.max_seq_len = kMaxSeqLen;
   options.end_tokens = end_tokens_;
   options.clock = &clock_;
-  if (drafts_ && chance(2)) options.cache.drafter = make_drafter();
+  if (drafts_ && chance(2)) {
+    options.cache.drafter = make_drafter();
+  } else if (drafts_ && chance(2)) {
+    options.network = FakeNetworkOptions{chance(2), 0.7};
+    options.cache.drafting.drafter = DrafterKind::network;
+  }
   options.page_memory = [](int32_t num_pages) {
     return std::vector<MemoryRequest>{{"card:0", 10 * static_cast<uint64_t>(num_pages), "the cache"}};
   };
@@ -208,6 +213,8 @@ std::string Simulation::run(uint64_t num_events) {
   for (uint64_t i = 0; i < num_events && violation_.empty(); ++i) {
     event();
     ++stats_.events;
+    if (const auto& network = engine_->executor->network; network != nullptr && !network->violation().empty())
+      violation("the draft network: " + network->violation());
     if (engine_ended_ != ErrorCode::ok && violation_.empty()) {
       end_engine();
       make_engine();

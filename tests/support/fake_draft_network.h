@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <random>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "core/step/executor.h"
@@ -73,6 +74,8 @@ class FakeDraftNetwork final : public DraftNetwork {
   }
 
   int64_t num_passes() const { return num_passes_; }
+  // Returns the rule that a pass has broken; empty if none has. An engine goes on without drafts.
+  const std::string& violation() const { return violation_; }
   // Returns the number of logit rows before which a row was missing.
   int64_t num_missing() const { return num_missing_; }
 
@@ -83,8 +86,10 @@ class FakeDraftNetwork final : public DraftNetwork {
     int32_t position = -1;
   };
 
-  static void require(bool condition, const char* what) {
-    if (!condition) throw std::logic_error(what);
+  void require(bool condition, const char* what) {
+    if (condition) return;
+    violation_ = what;
+    throw std::logic_error(what);
   }
 
   Slot& slot(const Batch& batch, int32_t sequence, int32_t position) {
@@ -159,6 +164,7 @@ class FakeDraftNetwork final : public DraftNetwork {
   int32_t num_rows_ = 0;
   int64_t num_passes_ = 0;
   int64_t num_missing_ = 0;
+  std::string violation_;
   std::mt19937_64 random_{7};
 };
 

@@ -102,7 +102,7 @@ Drafting::Drafting(LiveJobs& jobs, TokenSampling& sampling, Executor& executor, 
     : jobs_(jobs), sampling_(sampling), acceptance_(kWeightOfStepOfAll) {
   const EngineOptions& options = jobs.context().options;
   if (DraftNetwork* const network = network_of(options, executor))
-    network_.emplace(*network, jobs.context().pages.kv(), sampling, num_tokens);
+    network_.emplace(*network, jobs, sampling, num_tokens);
   else
     drafter_ = make_drafter(options);
   pace_.first.resize(kNumSizes);

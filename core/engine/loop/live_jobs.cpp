@@ -331,12 +331,27 @@ bool LiveJobs::has_place_for_fork(const JobRecord& parent) {
   if (num_running_lanes() + parent.num_lanes() > most) return false;
   const NamespaceView& space = namespaces_.view(parent.name_space);
   if (space.max_running_jobs > 0 && space.running_jobs >= space.max_running_jobs) return false;
-  if (space.max_pages == 0) return true;
-  int32_t held_pages = num_pages(parent);
+  return space.max_pages == 0 || pages_of(parent.name_space) + num_pages(parent) <= space.max_pages;
+}
+
+// Returns the pages of all running jobs of a namespace.
+int32_t LiveJobs::pages_of(int32_t name_space) const {
+  int32_t held_pages = 0;
   for (const auto& job : running_) {
-    if (job->name_space == parent.name_space) held_pages += num_pages(*job);
+    if (job->name_space == name_space) held_pages += num_pages(*job);
   }
-  return held_pages <= space.max_pages;
+  return held_pages;
+}
+
+// Leaves a page for the next token of each running lane.
+bool LiveJobs::extend_pages(const Lane& lane, int32_t num_tokens) {
+  const int32_t lacking = pages_for(num_tokens, kv().pool().page_tokens()) - kv().num_pages(*lane.sequence);
+  if (lacking <= 0) return true;
+  const NamespaceView& space = namespaces_.view(lane.job->name_space);
+  const bool is_free = kv().pool().num_available() >= lacking + num_running_lanes();
+  const bool is_in_quota =
+      space.max_pages == 0 || pages_of(lane.job->name_space) + lacking <= space.max_pages;
+  return is_free && is_in_quota && kv().preallocate_pages(*lane.sequence, num_tokens);
 }
 
 // Shares the parent's pages with the child if the child can run at once. Otherwise the child waits in the

@@ -98,6 +98,10 @@ class LiveJobs {
   // began with it.
   void retract_banned(JobRecord& job, int32_t num_tokens);
 
+  // Allocates pages of a running lane up to a length, for a draft network. Returns false if the quota of its
+  // namespace or the next step of other jobs may need them.
+  bool extend_pages(const Lane& lane, int32_t num_tokens);
+
   // Called by tasks, between two steps.
   void rewind(JobRecord& job, int32_t num_new_tokens);
   void fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
@@ -116,6 +120,7 @@ class LiveJobs {
   void publish_stats() noexcept;
   void begin(JobRecord& job) noexcept;
   int32_t num_pages(const JobRecord& job) const;
+  int32_t pages_of(int32_t name_space) const;
   int32_t num_running_lanes() const;
   bool has_place_for_fork(const JobRecord& parent);
   void close_lanes(JobRecord& job) noexcept;

@@ -32,9 +32,9 @@ bool may_draft(const PlannedLane& planned) {
 
 }  // namespace
 
-NetworkDrafting::NetworkDrafting(DraftNetwork& network, KvCache& kv, TokenSampling& sampling,
+NetworkDrafting::NetworkDrafting(DraftNetwork& network, LiveJobs& jobs, TokenSampling& sampling,
                                  int32_t num_tokens)
-    : network_(network), kv_(kv), sampling_(sampling), num_tokens_(num_tokens) {
+    : network_(network), jobs_(jobs), sampling_(sampling), num_tokens_(num_tokens) {
   draws_.vocab_size = std::min(num_tokens, network.limits().vocab_size);
   const auto max_sequences = static_cast<size_t>(network.limits().max_sequences);
   sequences_.reserve(max_sequences);
@@ -86,7 +86,7 @@ void NetworkDrafting::add_lane(const PlannedLane& planned, bool drafts) {
       {end, num_after - shift, limits.max_positions, first + limits.max_tokens - batch_.num_tokens()});
   lane.num_followed = first;
   if (limits.reads_states && first < planned.start) return;
-  if (first >= end || !kv_.preallocate_pages(*lane.sequence, end)) return;
+  if (first >= end || !jobs_.extend_pages(lane, end)) return;
   for (int32_t position = first; position < end; ++position) {
     add_row(token_at(lane, position + shift), position);
     if (limits.reads_states) states_.rows.push_back(planned.first_token + position - planned.start);
@@ -122,14 +122,16 @@ void NetworkDrafting::end_sequence(SequenceId sequence, int32_t num_rows) {
 // Adds the page table and computes the pass, unless it has no rows.
 void NetworkDrafting::compute() {
   if (batch_.token_ids.empty()) return;
-  const int32_t page_tokens = kv_.pool().page_tokens();
+  const int32_t page_tokens = jobs_.context().pages.kv().pool().page_tokens();
   const int32_t longest = *std::max_element(batch_.kv_lengths.begin(), batch_.kv_lengths.end());
   batch_.page_table_stride = pages_for(longest, page_tokens);
   batch_.page_table.assign(sequences_.size() * static_cast<size_t>(batch_.page_table_stride), 0);
   auto row = batch_.page_table.begin();
   for (size_t i = 0; i < sequences_.size(); ++i) {
-    const auto pages =
-        kv_.pages(sequences_[i]).first(static_cast<size_t>(pages_for(batch_.kv_lengths[i], page_tokens)));
+    const auto pages = jobs_.context()
+                           .pages.kv()
+                           .pages(sequences_[i])
+                           .first(static_cast<size_t>(pages_for(batch_.kv_lengths[i], page_tokens)));
     std::transform(pages.begin(), pages.end(), row, [](PageId page) { return page.value; });
     row += batch_.page_table_stride;
   }
@@ -194,7 +196,7 @@ bool NetworkDrafting::take(Draftee& draftee, const Drawn& drawn) {
   const auto num_proposed = static_cast<int32_t>(job.drafts.proposal.size());
   if (num_proposed == draftee.num_drafts) return false;
   ++draftee.position;
-  return kv_.preallocate_pages(*job.lane.sequence, draftee.position + 1);
+  return jobs_.extend_pages(job.lane, draftee.position + 1);
 }
 
 SampledToken NetworkDrafting::drawn_token(const Draftee& draftee, const Drawn& drawn) {

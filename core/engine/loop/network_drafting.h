@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/engine/jobs/job_record.h"
+#include "core/engine/loop/live_jobs.h"
 #include "core/engine/loop/token_sampling.h"
 #include "core/engine/loop/trial.h"
-#include "core/kv/kv_cache.h"
 #include "core/step/draft_network.h"
 #include "core/step/step_plan.h"
 
@@ -22,7 +22,7 @@ namespace quire {
 class NetworkDrafting {
  public:
   // `num_tokens`: number of valid token ids.
-  NetworkDrafting(DraftNetwork& network, KvCache& kv, TokenSampling& sampling, int32_t num_tokens);
+  NetworkDrafting(DraftNetwork& network, LiveJobs& jobs, TokenSampling& sampling, int32_t num_tokens);
 
   bool reads_states() const { return network_.limits().reads_states; }
   // Computes the network's rows of a step. Called when the step is verified and its pages are committed, but
@@ -62,7 +62,7 @@ class NetworkDrafting {
   gsl::span<const float> row_of(const Drawn& drawn, int32_t row);
 
   DraftNetwork& network_;
-  KvCache& kv_;
+  LiveJobs& jobs_;
   TokenSampling& sampling_;
   const int32_t num_tokens_;
   Batch batch_;

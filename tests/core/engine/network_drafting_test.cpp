@@ -52,6 +52,7 @@ TEST(NetworkDraftingTest, NoNetworkChangesTheOutputOfAJobAlone) {
           FakeEngine engine(with_network({reads_states, chance}, max_drafts));
           ASSERT_EQ(difference(run_alone(*engine.cache, job.request), job.alone), "")
               << "job " << &job - known.data() << ", chance " << chance << ", " << max_drafts << " drafts";
+          ASSERT_EQ(engine.executor->network->violation(), "");
         }
       }
     }
@@ -78,6 +79,7 @@ TEST(NetworkDraftingTest, NoNetworkChangesTheOutputInAnyCompany) {
     engine.executor->before_step = [&](const Batch& batch) { num_tokens = batch.num_tokens(); };
     engine.executor->before_wait = [&] { clock.advance(std::chrono::microseconds(1000 + num_tokens)); };
     ASSERT_EQ(run_random_schedule(*engine.cache, known, random), "") << "seed " << seed;
+    ASSERT_EQ(engine.executor->network->violation(), "") << "seed " << seed;
     const CacheStats stats = engine.cache->stats();
     ASSERT_EQ(stats.pages.referenced, 0) << "seed " << seed;
     num_drafts += stats.draft_tokens;
