@@ -203,8 +203,13 @@ void Drafting::draft() {
     const auto num_drafts = std::min(draftee.num_drafts, static_cast<int32_t>(job.drafts.proposal.size()));
     const auto drafts = gsl::span<const TokenId>(job.drafts.proposal).first(static_cast<size_t>(num_drafts));
     draftee.num_drafts = sampling_.count_possible(job, drafts);
-    if (draftee.num_drafts == 0) set_reason(job, DraftReason::no_match);
+    if (draftee.num_drafts == 0) set_reason(job, reason_without_proposal(job));
   }
+}
+
+DraftReason Drafting::reason_without_proposal(const JobRecord& job) const {
+  if (!network_ || job.drafts.num_proposed_after == job.num_tokens()) return DraftReason::no_match;
+  return network_->has_read(job) ? DraftReason::costs_more : DraftReason::behind;
 }
 
 // Decides how many drafts each job gets, and adds them.

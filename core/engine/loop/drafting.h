@@ -79,6 +79,7 @@ class Drafting {
   bool is_clock_still() const;
   bool prefers_look_ahead() const;
   bool has_drafter() const { return drafter_ != nullptr || network_.has_value(); }
+  DraftReason reason_without_proposal(const JobRecord& job) const;
   int32_t num_worth_drafting(const JobRecord& job) const;
   bool is_crowded() const;
   bool looks_ahead() const;

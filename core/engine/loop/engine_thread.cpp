@@ -36,7 +36,7 @@ class ForkTask : public EngineTask {
         max_seq_len_(max_seq_len) {}
 
   void run(LiveJobs& jobs) override {
-    const JobRecord* parent = jobs.find(parent_);
+    JobRecord* const parent = jobs.find(parent_);
     if (parent == nullptr)
       throw Error(ErrorCode::closed, "job {} ended before it could be forked", parent_.value);
     jobs.fork(*parent, channel_, options_, max_seq_len_);

@@ -284,7 +284,7 @@ void take_over(const Lane& parent, Lane& child, int32_t num_new_tokens) {
   const gsl::span<const TokenId> tokens = parent.known();
   child.num_prompt_tokens = static_cast<int32_t>(tokens.size());
   child.adapter_generation = parent.adapter_generation;
-  child.num_followed = std::min(parent.num_followed, child.num_prompt_tokens - 1);
+  child.num_followed = parent.num_followed;
   child.tokens.reserve(tokens.size() + static_cast<size_t>(num_new_tokens) + 1);
   child.tokens.assign(tokens.begin(), tokens.end());
 }
@@ -356,7 +356,7 @@ bool LiveJobs::extend_pages(const Lane& lane, int32_t num_tokens) {
 
 // Shares the parent's pages with the child if the child can run at once. Otherwise the child waits in the
 // queue, and finds most of the pages in the prefix cache.
-void LiveJobs::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
+void LiveJobs::fork(JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
                     int32_t max_seq_len) {
   const JobSize size{parent.num_tokens(),
                      parent.guide ? static_cast<int32_t>(parent.guide->known().size()) : 0,
@@ -376,6 +376,11 @@ void LiveJobs::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
     if (forked.guide) forked.guide->sequence = kv().fork(*parent.guide->sequence);
   } catch (...) {  // no memory for a second page table: the child waits instead
     return close_lanes(forked);
+  }
+  // The two write to a shared page of which one gets a copy, with the tokens that the target has computed.
+  for (JobRecord* job : {&parent, &forked}) {
+    job->for_each_lane(
+        [&](Lane& lane) { lane.num_followed = std::min(lane.num_followed, kv().length(*lane.sequence)); });
   }
   forked.admitted_priority = parent.admitted_priority;
   forked.result.cached_tokens = kv().length(*forked.lane.sequence);

@@ -104,7 +104,7 @@ class LiveJobs {
 
   // Called by tasks, between two steps.
   void rewind(JobRecord& job, int32_t num_new_tokens);
-  void fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
+  void fork(JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
             int32_t max_seq_len);
   PinId pin(const TokenIds& prompt, const std::string& name_space, Duration time_to_live);
   void unpin(PinId pin) noexcept;

@@ -25,6 +25,10 @@ class NetworkDrafting {
   NetworkDrafting(DraftNetwork& network, LiveJobs& jobs, TokenSampling& sampling, int32_t num_tokens);
 
   bool reads_states() const { return network_.limits().reads_states; }
+  // True if the network has computed the rows of all tokens of a job.
+  bool has_read(const JobRecord& job) const {
+    return job.lane.num_followed >= job.num_tokens() - (reads_states() ? 1 : 0);
+  }
   // Computes the network's rows of a step. Called when the step is verified and its pages are committed, but
   // not its tokens. `batch` is that of the step. If `drafts`, `propose` will be called.
   void follow(const StepPlan& plan, const Batch& batch, bool drafts);

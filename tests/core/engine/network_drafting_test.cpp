@@ -1,5 +1,6 @@
 // Draft networks on the fake device: their rows follow every step, their proposals are drawn as the target
 // draws, and no network changes a bit.
+#include <cmath>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -108,6 +109,63 @@ TEST(NetworkDraftingTest, ReusedPrefixesHaveTheRowsOfTheNetwork) {
     EXPECT_GT(job->result().accepted_draft_tokens, 15);
     EXPECT_EQ(engine.executor->network->num_missing(), 0);
   }
+}
+
+// Logits on a coarse grid have many ties, which the lowest id wins in every path.
+TEST(NetworkDraftingTest, TiesAreBrokenAlikeWithAndWithoutDrafts) {
+  const auto coarsen = [](const Batch&, gsl::span<float> rows) {
+    for (float& value : rows) value = std::floor(value);
+  };
+  for (const float temperature : {0.0F, 1.0F}) {
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      JobRequest request = greedy(random_tokens(seed, 12), 60);
+      request.sampling.temperature = temperature;
+      request.sampling.seed = seed;
+      FakeEngine plain(roomy());
+      plain.executor->change_logits = coarsen;
+      const KnownJob known{request, run_alone(*plain.cache, request)};
+      FakeEngine drafting(with_network({seed % 2 == 0, 0.8}));
+      drafting.executor->change_logits = coarsen;
+      ASSERT_EQ(difference(run_alone(*drafting.cache, request), known.alone), "") << seed;
+      EXPECT_GT(drafting.cache->stats().draft_tokens, 5U);
+    }
+  }
+}
+
+// A fork continues on pages of its parent, and a rewound job on its own, with the rows of the network in
+// them.
+TEST(NetworkDraftingTest, ForksAndRewindsKeepTheRowsOfTheNetwork) {
+  for (const bool reads_states : {false, true}) {
+    FakeEngine engine(with_network({reads_states}));
+    const auto parent = engine.cache->submit(greedy(random_tokens(3, 30), 50));
+    while (parent->result().new_tokens < 25) engine.cache->thread().run_once();
+    const auto child = parent->fork({});
+    engine.cache->thread().run_once();
+    parent->rewind(10);
+    engine.run_to_idle();
+    for (const auto& job : {parent, child}) {
+      EXPECT_EQ(job->result().draft_tokens, job->result().accepted_draft_tokens);
+      EXPECT_GT(job->result().accepted_draft_tokens, 10);
+    }
+    EXPECT_EQ(engine.executor->network->num_missing(), 0);
+    EXPECT_EQ(engine.executor->network->violation(), "");
+  }
+}
+
+// A network that reads states cannot make up for the steps of a crowd on a device that looks ahead.
+TEST(NetworkDraftingTest, AJobOfACrowdIsToldWhyItHasNoDrafts) {
+  FakeEngineOptions options = with_network({true});
+  make_drawing(options.limits);
+  FakeEngine engine(options);
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (uint64_t seed = 0; seed < 12; ++seed)
+    jobs.push_back(engine.cache->submit(greedy(random_tokens(seed, 9), seed == 0 ? 80 : 12)));
+  while (jobs[11]->result().new_tokens < 12) engine.cache->thread().run_once();
+  for (int32_t i = 0; i < 20; ++i) engine.cache->thread().run_once();
+  EXPECT_NE(jobs[0]->explain().find("the draft network has not read"), std::string::npos)
+      << jobs[0]->explain();
+  engine.run_to_idle();
+  EXPECT_EQ(jobs[0]->result().new_tokens, 80);
 }
 
 // The tokens that the network cannot write are drawn by the target alone.
