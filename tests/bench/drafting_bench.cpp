@@ -1,5 +1,7 @@
-// Measures speculative decoding with n-grams on a real model: the same jobs without drafts and with them.
-// Usage: drafting_bench MODEL TEXT_FILE NEW_TOKENS [MAX_DRAFTS] [JOBS] [TEMPERATURE]
+// Measures speculative decoding on a real model: the same jobs without drafts and with them.
+// Usage: drafting_bench MODEL TEXT_FILE NEW_TOKENS [MAX_DRAFTS] [JOBS] [TEMPERATURE] [DRAFTER]
+//
+// DRAFTER is ngram (the default), mtp, or the path of a draft network.
 //
 // The text is the prompt. Prints tokens per second, tokens per step, and drafts that were accepted, in turns,
 // so that a busy machine disturbs both alike. Exits with 1 if any output differs.
@@ -71,7 +73,8 @@ void print(const char* name, const Measured& of, int32_t num_jobs) {
 int main(int argc, char** argv) {
   if (argc < 4) {
     std::fprintf(stderr,
-                 "usage: drafting_bench MODEL TEXT_FILE NEW_TOKENS [MAX_DRAFTS] [JOBS] [TEMPERATURE]\n");
+                 "usage: drafting_bench MODEL TEXT_FILE NEW_TOKENS [MAX_DRAFTS] [JOBS] [TEMPERATURE] "
+                 "[DRAFTER]\n");
     return 2;
   }
   const int32_t max_drafts = argc > 4 ? std::atoi(argv[4]) : 4;
@@ -79,6 +82,11 @@ int main(int argc, char** argv) {
   ModelOptions load;
   load.source = open_model_source(posix_file_system(), argv[1]);
   load.devices = {Device::open(kernels::cpu_backend(), 0, {})};
+  const std::string drafter = argc > 7 ? argv[7] : "ngram";
+  const bool has_network = drafter != "ngram";
+  if (has_network)
+    load.drafter =
+        std::make_shared<const DraftSource>(open_draft_source(posix_file_system(), drafter, load.source));
   const auto model = Model::load(load);
   std::stringstream text;
   text << std::ifstream(argv[2]).rdbuf();
@@ -90,9 +98,10 @@ int main(int argc, char** argv) {
   bool is_same = true;
   for (int32_t round = 0; round < 3; ++round) {
     const Measured plain = run(model, request, num_jobs, {DrafterKind::none, 1});
-    const Measured drafted = run(model, request, num_jobs, {DrafterKind::automatic, max_drafts});
+    const Measured drafted =
+        run(model, request, num_jobs, {has_network ? DrafterKind::network : DrafterKind::ngram, max_drafts});
     print("none", plain, num_jobs);
-    print("ngram", drafted, num_jobs);
+    print(has_network ? "network" : "ngram", drafted, num_jobs);
     std::printf("        %.2f x\n", plain.seconds / drafted.seconds);
     is_same = is_same && plain.answers == drafted.answers;
     if (round == 0 && num_jobs == 1)
