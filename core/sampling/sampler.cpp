@@ -5,17 +5,12 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "core/sampling/race.h"
 
 namespace quire {
 namespace {
 
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
-
-// Returns a uniform integer in [0, total): the high half of bits * total.
-Weight pick_point(const SamplerState& state, Weight total) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<Weight>(static_cast<Wide>(state.next_bits()) * total >> 64);
-}
 
 void add_bias(const SamplingSettings& settings, gsl::span<float> logits) {
   for (const LogitBias& entry : settings.logit_bias) {
@@ -190,7 +185,7 @@ Sampler::Drawn Sampler::draw(gsl::span<const float> logits, float max_logit, con
   std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < least; });
   Weight left = 0;
   for (const Candidate& candidate : candidates_) left += candidate.weight;
-  const Candidate& drawn = candidate_at(candidates_, pick_point(state, left));
+  const Candidate& drawn = first_to_arrive(candidates_, state.next_bits());
   return {drawn.token, ratio(drawn.weight, left)};
 }
 
@@ -206,7 +201,7 @@ Sampler::Drawn Sampler::draw_by_stages(gsl::span<const float> logits, float max_
     for (const SamplerStage stage : settings.order) set_.apply(stage, settings, inputs);
   }
   const Weight total = set_.total();
-  const Candidate drawn = settings.skew == 0.0F ? candidate_at(set_.items(), pick_point(state, total))
+  const Candidate drawn = settings.skew == 0.0F ? first_to_arrive(set_.items(), state.next_bits())
                                                 : candidate_at(set_.sorted(), skewed_point(state, total));
   return {drawn.token, ratio(drawn.weight, total)};
 }
@@ -242,16 +237,8 @@ Weight Sampler::collect_likely(gsl::span<const float> logits, const SamplingSett
 }
 
 Sampler::Drawn Sampler::draw_from_all(const SamplerState& state) const {
-  const Weight total = sum_weights(shares_);
-  const Weight point = pick_point(state, total);
-  Weight before = 0;
-  for (size_t idx = 0; idx < shares_.size(); ++idx) {
-    const Weight weight = weight_of(shares_[idx]);
-    if (point < before + weight) return {static_cast<TokenId>(idx), ratio(weight, total)};
-    before += weight;
-  }
-  Expects(false);  // point < total
-  return {};
+  const TokenId token = first_to_arrive(shares_, state.next_bits());
+  return {token, ratio(weight_of(shares_[static_cast<size_t>(token)]), sum_weights(shares_))};
 }
 
 void Sampler::add_log_probs(const SampleRequest& request, float max_logit, SampledToken& result) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/sampling/vector_level.h"
+
 namespace quire {
 namespace {
 
@@ -34,6 +36,24 @@ inline float exp_share(float x) {
   p = p * r + 1.0F;
   // The low bits of `shifted` contain n; moved to the exponent they scale p by 2^n.
   return std::bit_cast<float>(std::bit_cast<uint32_t>(p) + (std::bit_cast<uint32_t>(shifted) << 23));
+}
+
+[[gnu::always_inline]] inline void fill_shares(gsl::span<const float> logits, float max_logit,
+                                               float inverse_temperature, float* __restrict shares) {
+  const float* __restrict in = logits.data();
+  const size_t size = logits.size();
+  for (size_t idx = 0; idx < size; ++idx)
+    shares[idx] = exp_share((in[idx] - max_logit) * inverse_temperature);
+}
+
+void fill_shares_anywhere(gsl::span<const float> logits, float max_logit, float inverse_temperature,
+                          float* shares) {
+  fill_shares(logits, max_logit, inverse_temperature, shares);
+}
+
+QUIRE_FOR_AVX2 void fill_shares_avx2(gsl::span<const float> logits, float max_logit,
+                                     float inverse_temperature, float* shares) {
+  fill_shares(logits, max_logit, inverse_temperature, shares);
 }
 
 void keep_front(std::vector<Candidate>& items, size_t count) {
@@ -94,10 +114,8 @@ float share_of(float logit, float max_logit, float inverse_temperature) {
 
 void compute_shares(gsl::span<const float> logits, float max_logit, float inverse_temperature,
                     gsl::span<float> shares) {
-  const float* __restrict in = logits.data();
-  float* __restrict out = shares.data();
-  const size_t size = logits.size();
-  for (size_t idx = 0; idx < size; ++idx) out[idx] = exp_share((in[idx] - max_logit) * inverse_temperature);
+  const auto compute = has_avx2() ? fill_shares_avx2 : fill_shares_anywhere;
+  compute(logits, max_logit, inverse_temperature, shares.data());
 }
 
 Weight sum_weights(gsl::span<const float> shares) {

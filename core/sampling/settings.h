@@ -84,8 +84,9 @@ struct SamplingSettings {
   float xtc_probability = 0.0F;
   float xtc_threshold = 0.1F;
   std::vector<TokenId> xtc_ignored{};  // never removed, and not counted among the top choices
-  // Draws from the candidates in order of probability, with u ^ exp(-skew) in place of the uniform u: values
-  // above 0 favour less likely tokens. -5 to 5; 0 is off.
+  // Draws the candidate at u ^ exp(-skew) of the sum of weights, in order of probability, for a uniform u of
+  // the position, instead of the first to arrive: values above 0 favour less likely tokens. -5 to 5; 0 is
+  // off.
   float skew = 0.0F;
   // Order of stages, each at most once; must include every stage that is switched on. Empty: the order of
   // SamplerStage.

@@ -17,7 +17,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder changes; a plug-in with another number is refused.
-inline constexpr uint32_t kBackendAbi = 23;
+inline constexpr uint32_t kBackendAbi = 24;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,

@@ -532,8 +532,8 @@ struct SampleRow {
   float repetition_penalty = 1.0f;
   float frequency_penalty = 0.0f;
   float presence_penalty = 0.0f;
-  // Let t be the sum of the weights that remain after the filters. The drawn token is the first whose running
-  // sum of weights, in order of id, exceeds the high 64 bits of random_bits * t.
+  // Random bits of the position. Among the tokens that remain after the filters, the one that arrives first
+  // is drawn (token_noise.h).
   uint64_t random_bits = 0;
   int32_t first_edit = 0;  // index into SampleParams::edits
   int32_t num_penalised = 0;

@@ -7,6 +7,7 @@
 
 #include "core/sampling/selection.h"
 #include "core/sampling/settings.h"
+#include "kernels/interface/token_noise.h"
 
 namespace quire::testing {
 
@@ -79,15 +80,18 @@ void cut(const SampleRow& draw, std::vector<Candidate>& candidates) {
   std::erase_if(candidates, [&](const Candidate& c) { return c.weight < part_of(kWeightOne, draw.min_p); });
 }
 
-TokenId pick(std::vector<Candidate> candidates, uint64_t random_bits) {
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
-  __extension__ using Wide = unsigned __int128;
-  const auto point = static_cast<Weight>(static_cast<Wide>(random_bits) * weigh(candidates) >> 64);
-  Weight sum = 0;
-  size_t at = 0;
-  while ((sum += candidates[at].weight) <= point) ++at;
-  return candidates[at].token;
+TokenId pick(const std::vector<Candidate>& candidates, uint64_t random_bits) {
+  TokenId first = -1;
+  float earliest = 0.0F;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.weight == 0) continue;
+    const float time = kernels::arrival_time(random_bits, static_cast<uint32_t>(candidate.token),
+                                             static_cast<float>(candidate.weight));
+    if (first >= 0 && (time > earliest || (time == earliest && candidate.token > first))) continue;
+    first = candidate.token;
+    earliest = time;
+  }
+  return first;
 }
 
 float log_prob(gsl::span<const float> row, int32_t token) {
@@ -120,7 +124,7 @@ SampleOutcome slow_draw(gsl::span<const float> row, const SampleRow& draw,
     outcome.token = candidates[0].token;
   } else {
     cut(draw, candidates);
-    outcome.token = pick(std::move(candidates), draw.random_bits);
+    outcome.token = pick(candidates, draw.random_bits);
   }
   if (draw.wants_log_prob != 0) outcome.log_prob = log_prob(row, outcome.token);
   return outcome;

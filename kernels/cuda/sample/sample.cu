@@ -1,7 +1,7 @@
-// Samples from rows of logits: applies edits and the mask, then the filters (top-k, top-p), then draws by
-// exact integer weights in order of id. The weights are those of core/sampling (exp in units of 2^-40 by IEEE
-// operations in a fixed order), so the result equals that of the CPU sampler, and sums do not depend on the
-// order of threads.
+// Samples from rows of logits: applies edits and the mask, then the filters (top-k, top-p), then draws the
+// token that arrives first by its weight and its noise (token_noise.h). The weights are those of
+// core/sampling (exp in units of 2^-40 by IEEE operations in a fixed order), so the result equals that of the
+// CPU sampler, and neither sums nor the first arrival depend on the order of threads.
 //
 // A pass reads the row from L2, 0.5 MB for 128k tokens. A pass that computes weights takes 25 instructions
 // per logit: 14 us on one multiprocessor. A draw takes two passes, top_k and top_p two more plus one each, so

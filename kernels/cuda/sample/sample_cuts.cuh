@@ -1,4 +1,4 @@
-// The filters top-k and top-p, and the draw, with integer weights.
+// The filters top-k and top-p with integer weights, and the draw.
 //
 // A filter finds its cut: the last token that stays, in the order of (logit, id). Counts and weights are
 // first added to bins along the logit; then the tokens of the bin that contains the cut are gathered and
@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/cuda/sample/sample_team.cuh"
+#include "kernels/interface/token_noise.h"
 
 namespace quire::kernels {
 
@@ -229,64 +230,33 @@ __device__ uint64_t cut_row(SampleTeam& team, const SampleRow& s, LogitRow row, 
                   [&](float logit) { return bins.weight(logit); });
 }
 
-// Returns the block whose part of the row contains a chunk; the kChunks chunks are aligned to the parts.
-__device__ __forceinline__ int chunk_owner(int chunk, int team_size) {
-  return chunk / (kChunks / team_size);
-}
-
-// Returns the drawn token: random_bits is a fraction of the sum of all weights, and the token is found at
-// that point in order of id.
-template <typename Measure>
-__device__ int pick(SampleTeam& team, LogitRow row, uint64_t random_bits, Measure measure) {
-  SampleShared& shared = team.shared;
-  const int of_chunk = (row.size + kChunks - 1) / kChunks;
-  const int lane = threadIdx.x & 31;
-  __syncthreads();
-  for (int chunk = threadIdx.x >> 5; chunk < kChunks; chunk += kSampleThreads / 32) {
-    if (chunk_owner(chunk, team.size) != team.rank) continue;
-    const int begin = min(row.size, chunk * of_chunk), end = min(row.size, begin + of_chunk);
-    uint64_t sum = 0;
-#pragma unroll 4
-    for (int i = begin + lane; i < end; i += 32) sum += measure(row[i], i);
-    sum = warp_inclusive(sum);
-    if (lane == 31) shared.chunks[chunk] = sum;
-  }
-  team.sync();
-  const int chunk = static_cast<int>(threadIdx.x);
-  const uint64_t mine = chunk < kChunks ? *team.of(&shared.chunks[chunk], chunk_owner(chunk, team.size)) : 0;
-  uint64_t total;
-  const uint64_t before = block_exclusive(mine, shared, total);
-  const uint64_t point = __umul64hi(random_bits, total);
-  if (point >= before && point < before + mine) {
-    shared.found = chunk;
-    shared.rest = point - before;
-  }
-  __syncthreads();
-  const int begin = shared.found * of_chunk, end = min(row.size, begin + of_chunk);
-  uint64_t rest = shared.rest;
-  __syncthreads();
-  for (int first = begin; first < end; first += kSampleThreads) {
-    const int id = first + static_cast<int>(threadIdx.x);
-    const uint64_t weight = id < end ? measure(row[id], id) : 0;
-    const uint64_t at = block_exclusive(weight, shared, total);
-    if (rest >= at && rest < at + weight) shared.found = id;
-    __syncthreads();
-    if (rest < total) break;
-    rest -= total;
-  }
-  return shared.found;
-}
-
+// Returns the token that arrives first among those that remain after the filters (token_noise.h).
 __device__ int draw(SampleTeam& team, const SampleRow& s, LogitRow row, float largest) {
   const float inverse = __fdiv_rn(1.0f, s.temperature);
   const bool cuts = (s.top_k > 0 && s.top_k < row.size) || s.top_p < 1.0f;
   const uint64_t floor_key = cuts ? cut_row(team, s, row, largest, inverse) : 0;
   const auto least =
       static_cast<uint64_t>(ceil(static_cast<double>(s.min_p) * static_cast<double>(kWeightOne)));
-  return pick(team, row, s.random_bits, [&](float logit, int id) {
-    const uint64_t w = weight_of(logit, largest, inverse);
-    return w >= least && (floor_key == 0 || order_key(logit, id) >= floor_key) ? w : 0;
-  });
+  uint64_t first = kNoArrival;
+  float bound = INFINITY;
+  const auto enter = [&](float logit, int id) {
+    const uint64_t exact = weight_of(logit, largest, inverse);
+    if (exact == 0 || exact < least || (floor_key != 0 && order_key(logit, id) < floor_key)) return;
+    const float weight = static_cast<float>(exact);
+    if (static_cast<float>(noise_prefix(s.random_bits, id) >> 8) > weight * bound) return;
+    const float time = arrival_time(s.random_bits, id, weight);
+    first = min(first, arrival_key(time, id));
+    bound = fminf(bound, arrival_bound(time));
+  };
+  // One token of each thread: their earliest time spares nearly all other tokens the logarithm.
+  const int sample = team.begin(row.size) + static_cast<int>(threadIdx.x);
+  if (sample < team.end(row.size)) enter(row[sample], sample);
+  bound = team.reduce(
+      bound, [](float a, float b) { return fminf(a, b); }, INFINITY);
+  team.for_each_logit(row.logits, row.size, enter);
+  first = team.reduce(
+      first, [](uint64_t a, uint64_t b) { return min(a, b); }, kNoArrival);
+  return static_cast<int>(static_cast<uint32_t>(first));
 }
 
 }  // namespace quire::kernels

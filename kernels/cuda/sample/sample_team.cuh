@@ -12,7 +12,6 @@ namespace quire::kernels {
 constexpr int kSampleThreads = 1024;
 constexpr int kBins = 2 * kSampleThreads;
 constexpr int kMaxGathered = 1024;
-constexpr int kChunks = 256;  // chunks of a row, among which the drawn token is found
 
 struct SampleShared {
   uint64_t sums[32];
@@ -22,7 +21,6 @@ struct SampleShared {
   uint32_t counts[kBins];
   union {
     unsigned long long histogram[256];
-    uint64_t chunks[kChunks];
     uint64_t gathered[kMaxGathered];  // shared by all blocks: that of the first
   };
   uint64_t chosen;

@@ -310,7 +310,7 @@ TEST(DraftModelTest, ASmallModelDraftsForALargerOne) {
   if (!exists(kModels + "story-15m/config.json")) GTEST_SKIP() << kModels << "story-15m is not here";
   const auto model = load_with_drafter(kModels + "story-15m", kModels + "story-3m");
   EXPECT_GE(tokens_a_step(model, golden_prompts(), 0.0F, 1), 2.2);
-  EXPECT_GE(tokens_a_step(model, golden_prompts(), 0.8F, 12), 1.8);
+  EXPECT_GE(tokens_a_step(model, golden_prompts(), 0.8F, 12), 1.9);
 }
 
 // The reference takes 111 steps for 189 tokens.
@@ -318,6 +318,7 @@ TEST(DraftModelTest, EagleDraftsForTheModelItWasTrainedOn) {
   if (!exists(kGolden + "eagle3_story/golden.json")) GTEST_SKIP() << kGolden << "eagle3_story is not here";
   const auto model = load_with_drafter(kModels + "story-15m", kGolden + "eagle3_story/draft");
   EXPECT_GE(tokens_a_step(model, golden_prompts(), 0.0F, 1), 1.6);
+  EXPECT_GE(tokens_a_step(model, golden_prompts(), 0.8F, 12), 1.3);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/sampling/random.h"
 #include "core/sampling/sampler.h"
 #include "tests/support/case_stride.h"
+#include "tests/support/slow_race.h"
 
 namespace quire {
 namespace {
@@ -26,7 +27,7 @@ struct Item {
 
 struct Verdict {
   bool too_close = false;
-  TokenIds allowed;  // the token, or two tokens if the draw falls on their boundary
+  TokenIds allowed;  // the token, or those that arrive at nearly the same time
   Real probability = 0;
 };
 
@@ -93,18 +94,16 @@ Real weigh(std::vector<Item>& items, float temperature) {
   return total;
 }
 
-void draw_slowly(std::vector<Item> items, uint64_t bits, Verdict& verdict) {
-  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.token < b.token; });
+void draw_slowly(const std::vector<Item>& items, uint64_t bits, Verdict& verdict) {
   Real total = 0;
-  for (const Item& item : items) total += item.mass;
-  const Real point = static_cast<Real>(bits) * 0x1p-64L * total;
-  Real before = 0;
+  std::vector<std::pair<TokenId, Real>> weighted;
   for (const Item& item : items) {
-    if (point > before - kClose * total && point < before + item.mass + kClose * total) {
-      verdict.allowed.push_back(item.token);
-      verdict.probability = item.mass / total;
-    }
-    before += item.mass;
+    weighted.emplace_back(item.token, item.mass);
+    total += item.mass;
+  }
+  verdict.allowed = testing::first_arrivals(weighted, bits);
+  for (const Item& item : items) {
+    if (item.token == verdict.allowed[0]) verdict.probability = item.mass / total;
   }
 }
 

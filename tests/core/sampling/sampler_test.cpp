@@ -239,11 +239,11 @@ TEST(Sampler, NeverChangesItsDraws) {
     }
     return tokens;
   };
-  EXPECT_EQ(draw_eight({.seed = 1}), (TokenIds{57, 57, 36, 3, 41, 19, 10, 31}));
+  EXPECT_EQ(draw_eight({.seed = 1}), (TokenIds{24, 62, 36, 38, 62, 31, 10, 50}));
   EXPECT_EQ(draw_eight({.temperature = 0.5F, .top_p = 0.8F, .seed = 1}),
-            (TokenIds{57, 57, 38, 5, 38, 19, 12, 31}));
+            (TokenIds{24, 62, 36, 38, 62, 31, 57, 50}));
   EXPECT_EQ(draw_eight({.top_k = 10, .min_p = 0.5F, .repetition_penalty = 1.3F, .seed = 2}),
-            (TokenIds{31, 17, 62, 38, 5, 12, 24, 19}));
+            (TokenIds{19, 57, 12, 24, 38, 29, 31, 50}));
 }
 
 // Compares Pearson's statistic over 8 cells with its 0.999 quantile for 7 degrees of freedom; the seed is

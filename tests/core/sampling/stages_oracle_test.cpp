@@ -17,6 +17,7 @@
 #include "core/sampling/random.h"
 #include "core/sampling/sampler.h"
 #include "tests/support/case_stride.h"
+#include "tests/support/slow_race.h"
 
 namespace quire {
 namespace {
@@ -255,15 +256,10 @@ class SlowDraw {
   bool close_ = false;
 };
 
-// Returns the tokens that may be drawn, in the order in which the sampler sums them.
-TokenIds drawn_from(std::vector<std::pair<TokenId, Real>> weighted, const SamplingSettings& settings,
-                    uint64_t position) {
-  Real u = static_cast<Real>(random_bits(settings.seed, position)) * 0x1p-64L;
-  if (settings.skew == 0.0F) {
-    std::sort(weighted.begin(), weighted.end());
-  } else {
-    u = std::pow(u, std::exp(-static_cast<Real>(settings.skew)));
-  }
+// Returns the tokens that may be drawn with skew: u ^ exp(-skew) falls in their part of the sum, likelier
+// tokens first.
+TokenIds drawn_with_skew(const std::vector<std::pair<TokenId, Real>>& weighted, Real uniform, Real skew) {
+  const Real u = std::pow(uniform, std::exp(-skew));
   TokenIds allowed;
   Real before = 0;
   for (const auto& [token, p] : weighted) {
@@ -271,6 +267,13 @@ TokenIds drawn_from(std::vector<std::pair<TokenId, Real>> weighted, const Sampli
     before += p;
   }
   return allowed;
+}
+
+TokenIds drawn_from(const std::vector<std::pair<TokenId, Real>>& weighted, const SamplingSettings& settings,
+                    uint64_t position) {
+  const uint64_t bits = random_bits(settings.seed, position);
+  if (settings.skew == 0.0F) return testing::first_arrivals(weighted, bits);
+  return drawn_with_skew(weighted, static_cast<Real>(bits) * 0x1p-64L, settings.skew);
 }
 
 class Cases {

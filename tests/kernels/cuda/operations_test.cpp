@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/interface/token_noise.h"
 #include "tests/kernels/cuda/cuda_device.h"
 #include "tests/kernels/cuda/random_weights.h"
 
@@ -143,7 +144,6 @@ class SamplingTest : public OperationsTest {
     for (size_t r = 0; r < rows.size(); ++r) repeated.insert(repeated.end(), logits.begin(), logits.end());
     return draw(to_device(repeated), static_cast<int32_t>(logits.size()), rows);
   }
-  static uint64_t bits_of(double uniform) { return static_cast<uint64_t>(uniform * 0x1p64); }
 };
 
 // Two draws in flight, and a step that reads the tokens of the second before the test has waited for it.
@@ -157,7 +157,7 @@ TEST_F(SamplingTest, AStepReadsTheTokensOfThePreviousDraws) {
     std::vector<SampleRow> rows(kRows);
     for (int32_t r = 0; r < kRows; ++r) rows[static_cast<size_t>(r)].logit_row = r;
     rows[2].temperature = 1.0f;
-    rows[2].random_bits = bits_of(0.4);
+    rows[2].random_bits = 0x6666666666666666U;
     SampleParams p;
     p.logits = to_device(logits[call]);
     p.stride = p.vocab_size = kVocabulary;
@@ -266,7 +266,7 @@ TEST_F(SamplingTest, TopKAndTopPKeepTheRightTokens) {
   std::vector<SampleRow> rows(3 * kDraws);
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i].temperature = 1.0f;
-    rows[i].random_bits = bits_of(static_cast<double>(i % kDraws) / kDraws);
+    rows[i].random_bits = uint64_t{random_()} << 32 | random_();
     if (i < kDraws) {
       rows[i].top_k = 7;
     } else if (i < 2 * kDraws) {
@@ -284,24 +284,24 @@ TEST_F(SamplingTest, TopKAndTopPKeepTheRightTokens) {
   }
 }
 
-TEST_F(SamplingTest, ADrawFollowsTheDistributionInOrderOfId) {
-  const auto logits = random_floats(700, random_, 1.0f);
-  double total = 0.0;
-  for (const float v : logits) total += std::exp(static_cast<double>(v) / 0.8);
-  std::vector<SampleRow> rows(12);
-  const auto uniform = [&](size_t i) { return (static_cast<double>(i) + 0.5) / 12.0; };
-  for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i].temperature = 0.8f;
-    rows[i].random_bits = bits_of(uniform(i));
-  }
-  const std::vector<SampleOutcome> drawn = draw_all(logits, rows);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const auto token = static_cast<size_t>(drawn[i].token);
-    double below = 0.0;
-    for (size_t t = 0; t < token; ++t) below += std::exp(static_cast<double>(logits[t]) / 0.8) / total;
-    const double above = below + std::exp(static_cast<double>(logits[token]) / 0.8) / total;
-    EXPECT_LE(below, uniform(i) + 1e-6);
-    EXPECT_GE(above, uniform(i) - 1e-6);
+TEST_F(SamplingTest, TheFirstArrivalIsDrawn) {
+  for (const int count : {1, 5, 700, 20000}) {
+    const auto logits = random_floats(static_cast<size_t>(count), random_, 1.0f);
+    std::vector<SampleRow> rows(12);
+    for (SampleRow& row : rows) {
+      row.temperature = 0.8f;
+      row.random_bits = uint64_t{random_()} << 32 | random_();
+    }
+    const std::vector<SampleOutcome> drawn = draw_all(logits, rows);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto time = [&](int32_t token) {
+        const double weight = std::exp(static_cast<double>(logits[static_cast<size_t>(token)]) / 0.8);
+        return arrival_time(rows[i].random_bits, static_cast<uint32_t>(token), static_cast<float>(weight));
+      };
+      float earliest = INFINITY;
+      for (int32_t token = 0; token < count; ++token) earliest = std::min(earliest, time(token));
+      EXPECT_LE(time(drawn[i].token), earliest * 1.0001f);
+    }
   }
 }
 
