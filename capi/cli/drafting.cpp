@@ -42,16 +42,26 @@ std::string refusal_of(const std::string& text) {
 
 }  // namespace
 
-void add_drafting_options(CLI::App& app, DraftingChoice& choice) {
-  app.add_option("--drafter", choice.drafter,
-                 "What proposes tokens for a step to verify: a name, or the path or hub name of a draft "
-                 "network; no answer depends on it")
+CLI::Option* add_drafter_option(CLI::App& app, DraftingChoice& choice) {
+  return app
+      .add_option("--drafter", choice.drafter,
+                  "What proposes tokens for a step to verify: a name, or the path or hub name of a draft "
+                  "network; no answer depends on it")
       ->type_name("auto|none|ngram|mtp|DIR")
       ->check(CLI::Validator(refusal_of, "", "drafter"))
       ->capture_default_str();
+}
+
+void add_drafting_options(CLI::App& app, DraftingChoice& choice) {
+  add_drafter_option(app, choice);
   app.add_option("--max-drafts", choice.max_drafts, "Proposed tokens of a step at most (default: 4)")
       ->type_name("N")
       ->check(in_range(1, 15));
+}
+
+bool names_network(const DraftingChoice& choice) {
+  const NamedDrafter* const named = find_drafter(choice.drafter);
+  return named == nullptr || named->kind == QUIRE_DRAFTER_NETWORK;
 }
 
 void set_draft_network(quire_model_options* options, const DraftingChoice& choice) {

@@ -15,8 +15,13 @@ struct DraftingChoice {
   std::optional<int32_t> max_drafts;  // empty leaves the library's default
 };
 
-// Adds --drafter, whose default is the present value, and --max-drafts.
+// Adds --drafter, whose default is the present value. Returns it.
+CLI::Option* add_drafter_option(CLI::App& app, DraftingChoice& choice);
+// Adds --drafter and --max-drafts.
 void add_drafting_options(CLI::App& app, DraftingChoice& choice);
+
+// True if the drafter is a draft network that a model must have: mtp, a path or a hub name.
+bool names_network(const DraftingChoice& choice);
 
 // Sets the draft network that is loaded with the model: none for a drafter without one. Throws Failure with
 // kExitNoModel if the drafter is a name of a hub and the cache lacks it.

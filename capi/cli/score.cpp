@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string>
 
+#include <quire/experimental.h>
+
 #include "capi/cli/commands.h"
 #include "capi/cli/failure.h"
 #include "capi/cli/input.h"
@@ -21,6 +23,7 @@ struct ScoreOptions {
   int64_t limit = 0;   // 0 means all
   int64_t window = 0;  // 0 means the model's context
   std::string logits_file;
+  std::string draft_logits_file;
   std::string kv_format = "f16";
   bool no_special = false;
   bool parse_special = false;
@@ -114,6 +117,18 @@ void write_logits(const Score& score, const std::string& path, quire_cache* cach
                     logits);
 }
 
+void write_draft_logits(const Score& score, const std::string& path, quire_model* model,
+                        Interrupt& interrupt) {
+  const auto num_columns = static_cast<size_t>(call(quire_model_drafter_vocab_size, model));
+  std::vector<float> logits(score.tokens.size() * num_columns);
+  const auto size = static_cast<size_t>(call(quire_model_drafter_logits, model, score.tokens.data(),
+                                             score.tokens.size(), int64_t{QUIRE_WAIT_FOREVER},
+                                             interrupt.cancel(), logits.data(), logits.size()));
+  logits.resize(size);
+  write_tensor_file(path, "logits", static_cast<int64_t>(size / num_columns),
+                    static_cast<int64_t>(num_columns), logits);
+}
+
 void print_as_json(const ScoreOptions& options, const Score& score) {
   Json json;
   json["model"] = resolve_model_path(options.model);
@@ -161,6 +176,9 @@ int score_text(const ScoreOptions& options, Interrupt& interrupt) {
   if (!options.logits_file.empty()) {
     write_logits(score, options.logits_file, cache.get(), interrupt);
   }
+  if (!options.draft_logits_file.empty()) {
+    write_draft_logits(score, options.draft_logits_file, model.get(), interrupt);
+  }
   if (options.model.json) {
     print_as_json(options, score);
     return kExitOk;
@@ -180,7 +198,27 @@ start of a window), text; then the perplexity over all predictions.
 Examples:
   quire score --text chapter.txt --summary
   quire score --ids ids.json --limit 40960 --window 512 --json --summary
+  quire score --ids ids.json --drafter mtp --draft-logits draft.safetensors --summary
 )";
+
+// Throws for options that do not go together.
+void require_fitting_options(const CLI::App& app, const ScoreOptions& options) {
+  if (app.count("--text") + app.count("--ids") != 1) {
+    throw Failure(kExitUsage, "score: give either --text FILE or --ids FILE");
+  }
+  if (options.draft_logits_file.empty()) {
+    if (app.count("--drafter") == 0) return;
+    throw Failure(kExitUsage, "--drafter: scores need no drafts; leave it out, or give --draft-logits FILE");
+  }
+  if (app.count("--ids") == 0) {
+    throw Failure(kExitUsage, "--draft-logits: needs the tokens as --ids FILE");
+  }
+  if (!names_network(options.model.drafting)) {
+    throw Failure(kExitUsage,
+                  "--draft-logits: needs a draft network; give --drafter mtp, or --drafter with the path or "
+                  "hub name of one");
+  }
+}
 
 }  // namespace
 
@@ -204,15 +242,21 @@ Command add_score(CLI::App& root) {
          "--logits", options->logits_file,
          "Write the raw logits of the last window as safetensors: F32 \"logits\" [tokens, vocabulary]")
       ->type_name("FILE");
+  add_drafter_option(*app, options->model.drafting)
+      ->type_name("mtp|DIR")
+      ->default_str("")
+      ->description("Draft network of --draft-logits: mtp, or its path or hub name");
+  app->add_option("--draft-logits", options->draft_logits_file,
+                  "Write the raw logits of the draft network for all tokens as safetensors: F32 \"logits\" "
+                  "[rows, columns]; needs --ids and --drafter")
+      ->type_name("FILE");
   add_kv_format_option(*app, options->kv_format);
   app->add_flag("--summary", options->summary, "Leave the tokens out");
   app->add_flag("--no-special", options->no_special, "Do not put the model's own tokens around the text");
   app->add_flag("--parse-special", options->parse_special,
                 "Read the text of special tokens in the text as those tokens");
   return {app, [app, options](Interrupt& interrupt) {
-            if (app->count("--text") + app->count("--ids") != 1) {
-              throw Failure(kExitUsage, "score: give either --text FILE or --ids FILE");
-            }
+            require_fitting_options(*app, *options);
             return score_text(*options, interrupt);
           }};
 }

@@ -4,8 +4,10 @@
 
 #include "capi/src/arguments.h"
 #include "capi/src/callback_scope.h"
+#include "capi/src/cancel_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/model_object.h"
+#include "core/engine/model/draft_scoring.h"
 
 using namespace quire::capi;
 using quire::Model;
@@ -57,4 +59,25 @@ int64_t quire_model_token_ops(quire_model* model, quire_error** error) {
 
 int64_t quire_model_logit_ops(quire_model* model, quire_error** error) {
   return get(model, error, [](const Model& of) { return of.transformer()->logit_ops(); });
+}
+
+int32_t quire_model_drafter_vocab_size(quire_model* model, quire_error** error) {
+  return guard(error, -1,
+               [&] { return quire::draft_columns(*Pinned(model, "model")->share->model->transformer()); });
+}
+
+int64_t quire_model_drafter_logits(quire_model* model, const int32_t* tokens, size_t num_tokens,
+                                   int64_t timeout_ns, quire_cancel* cancel, float* out_values,
+                                   size_t out_capacity, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    const std::shared_ptr<const ModelShare> of = Pinned(model, "model")->share;
+    const auto ids = array_argument(tokens, num_tokens, "tokens");
+    const OutArgument<float> out(out_values, out_capacity, "out_values");
+    const quire::Wait wait{timeout_argument(timeout_ns), cancel_argument(cancel)};
+    const quire::DraftScoresShape shape = draft_scores_shape(*of->model, ids);
+    const size_t size = static_cast<size_t>(shape.num_rows) * static_cast<size_t>(shape.columns);
+    if (!out.fits(size)) return static_cast<int64_t>(size);
+    refuse_in_callback("quire_model_drafter_logits");
+    return out.write(score_drafter(*of->runtime->runtime(), *of->resident, ids, wait).logits);
+  });
 }

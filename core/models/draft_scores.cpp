@@ -33,12 +33,11 @@ class ScoredText {
       : tokens_(tokens),
         executor_(transformer, options_for(*transformer, gsl::narrow<int32_t>(tokens.size())), nullptr) {}
 
-  DraftScores scores() {
+  DraftScores scores(const DraftScoresShape& shape, const std::function<void()>& before_piece) {
     const bool reads_states = network().limits().reads_states;
-    DraftScores scores;
-    scores.num_rows = gsl::narrow<int32_t>(tokens_.size()) - (reads_states ? 1 : 0);
-    scores.columns = network().limits().vocab_size;
+    DraftScores scores{shape, {}};
     for (int32_t first = 0; first < scores.num_rows; first += kPieceTokens) {
+      if (before_piece != nullptr) before_piece();
       const int32_t count = std::min(kPieceTokens, scores.num_rows - first);
       if (reads_states) run_target(first, count);
       network().forward(rows_of_network(first, count),
@@ -101,17 +100,58 @@ class ScoredText {
   kernels::StateLines lines_;
 };
 
+const DraftTransformer& require_drafter(const Transformer& transformer) {
+  if (transformer.drafter != nullptr) return *transformer.drafter;
+  throw Error(ErrorCode::unsupported,
+              "the model was loaded without a draft network; load it with drafter \"mtp\" or the path of a "
+              "draft network");
+}
+
+bool reads_states(const DraftTransformer& drafter) {
+  return drafter.network.embedding.features.has_value();
+}
+
+void require_length(const DraftTransformer& drafter, size_t num_tokens) {
+  if (num_tokens < 2)
+    throw Error(ErrorCode::invalid_argument, "tokens: {} are given; a draft network needs 2 or more",
+                num_tokens)
+        .at("tokens");
+  if (num_tokens > static_cast<size_t>(drafter.max_positions))
+    throw Error(ErrorCode::invalid_argument,
+                "tokens: {} are given, but the draft network has {} positions; give fewer", num_tokens,
+                drafter.max_positions)
+        .at("tokens");
+}
+
+// A network that reads states has the embedding of its target or one of the same rows.
+void require_ids(const Transformer& transformer, gsl::span<const TokenId> tokens) {
+  int32_t num_ids = transformer.shape.vocab_size;
+  const DraftTransformer& drafter = *transformer.drafter;
+  if (!reads_states(drafter)) num_ids = std::min(num_ids, drafter.network.shape.vocab_size);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < num_ids) continue;
+    throw Error(ErrorCode::invalid_argument, "tokens[{}]: {} is not in 0 to {}", i, tokens[i], num_ids - 1)
+        .at("tokens");
+  }
+}
+
 }  // namespace
 
+int32_t draft_columns(const Transformer& transformer) {
+  return require_drafter(transformer).network.shape.vocab_size;
+}
+
+DraftScoresShape draft_scores_shape(const Transformer& transformer, gsl::span<const TokenId> tokens) {
+  const DraftTransformer& drafter = require_drafter(transformer);
+  require_length(drafter, tokens.size());
+  require_ids(transformer, tokens);
+  return {gsl::narrow<int32_t>(tokens.size()) - (reads_states(drafter) ? 1 : 0), draft_columns(transformer)};
+}
+
 DraftScores score_drafter(const std::shared_ptr<const Transformer>& transformer,
-                          gsl::span<const TokenId> tokens) {
-  if (transformer->drafter == nullptr)
-    throw Error(ErrorCode::unsupported,
-                "the model was loaded without a draft network; load it with a drafter");
-  if (tokens.size() < 2)
-    throw Error(ErrorCode::invalid_argument, "tokens: {} are given; a draft network needs 2 or more",
-                tokens.size());
-  return ScoredText(transformer, tokens).scores();
+                          gsl::span<const TokenId> tokens, const std::function<void()>& before_piece) {
+  const DraftScoresShape shape = draft_scores_shape(*transformer, tokens);
+  return ScoredText(transformer, tokens).scores(shape, before_piece);
 }
 
 }  // namespace quire

@@ -1,7 +1,11 @@
-// Draft networks through the C interface: which one is loaded with a model, its memory, and refusals.
+// Draft networks through the C interface: which one is loaded with a model, its memory, its logits,
+// and refusals.
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include <gtest/gtest.h>
+#include <quire/experimental.h>
 
 #include "tests/capi/capi_fixture.h"
 
@@ -216,6 +220,125 @@ TEST_F(DraftNetworksTest, TheyLeaveAndReturnWithTheModel) {
   ASSERT_EQ(quire_model_wake(model.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
   Report report;
   EXPECT_TRUE(make_cache(model, QUIRE_DRAFTER_NETWORK, report)) << report.message();
+}
+
+// The packaged model, which drafts for itself: its draft logits are its own.
+class DraftLogitsTest : public DraftNetworksTest {
+ protected:
+  DraftLogitsTest() { std::iota(tokens.begin(), tokens.end(), 300); }
+
+  int64_t logits_of(const std::vector<int32_t>& ids, std::vector<float>& out,
+                    int64_t timeout_ns = QUIRE_WAIT_FOREVER, quire_cancel* cancel = nullptr) {
+    return quire_model_drafter_logits(model.get(), ids.data(), ids.size(), timeout_ns, cancel, out.data(),
+                                      out.size(), report.out());
+  }
+  void expect_refused(const std::vector<int32_t>& ids, const std::string& says) {
+    std::vector<float> none;
+    EXPECT_EQ(logits_of(ids, none), -1);
+    EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT) << report.message();
+    EXPECT_EQ(report.parameter(), "tokens");
+    EXPECT_NE(report.message().find(says), std::string::npos) << report.message();
+  }
+
+  const OwnedModel model = load(embedded_model_path(), embedded_model_path());
+  const size_t columns = static_cast<size_t>(quire_model_drafter_vocab_size(model.get(), nullptr));
+  std::vector<int32_t> tokens = std::vector<int32_t>(70);
+  const size_t size = tokens.size() * columns;
+  Report report;
+};
+
+TEST_F(DraftLogitsTest, AModelThatDraftsForItselfHasItsOwn) {
+  const OwnedCache cache = make_cache(model, QUIRE_DRAFTER_NONE, report);
+  ASSERT_TRUE(cache) << report.message();
+  ASSERT_EQ(static_cast<int32_t>(columns), quire_cache_vocab_size(cache.get(), nullptr));
+  std::vector<float> expected(size);
+  ASSERT_EQ(quire_cache_logits(cache.get(), request_of_tokens(tokens.data(), tokens.size()).get(),
+                               QUIRE_WAIT_FOREVER, nullptr, expected.data(), size, report.out()),
+            static_cast<int64_t>(size))
+      << report.message();
+  std::vector<float> logits(size);
+  ASSERT_EQ(logits_of(tokens, logits), static_cast<int64_t>(size)) << report.message();
+  EXPECT_TRUE(logits == expected);
+}
+
+TEST_F(DraftLogitsTest, ABufferThatIsTooSmallStaysAsItIs) {
+  for (const size_t capacity : {size_t{0}, size_t{1}, size - 1}) {
+    std::vector<float> buffer(capacity, 77.0F);
+    EXPECT_EQ(logits_of(tokens, buffer, 0), static_cast<int64_t>(size)) << report.message();
+    EXPECT_TRUE(std::all_of(buffer.begin(), buffer.end(), [](float value) { return value == 77.0F; }));
+  }
+  std::vector<float> larger(size + 3, 77.0F);
+  EXPECT_EQ(logits_of(tokens, larger), static_cast<int64_t>(size)) << report.message();
+  EXPECT_TRUE(std::all_of(larger.end() - 3, larger.end(), [](float value) { return value == 77.0F; }));
+}
+
+TEST_F(DraftLogitsTest, TokensAreChecked) {
+  const int32_t vocab = quire_model_vocab_size(model.get(), nullptr);
+  for (const int32_t bad : {-1, vocab}) {
+    tokens[7] = bad;
+    expect_refused(tokens,
+                   "tokens[7]: " + std::to_string(bad) + " is not in 0 to " + std::to_string(vocab - 1));
+  }
+  expect_refused({}, "2 or more");
+  expect_refused({5}, "2 or more");
+  const auto context = static_cast<size_t>(quire_model_max_context(model.get(), nullptr));
+  expect_refused(std::vector<int32_t>(context + 1, 5), "give fewer");
+}
+
+TEST_F(DraftLogitsTest, TheWaitEndsTheCall) {
+  std::vector<float> logits(size);
+  EXPECT_EQ(logits_of(tokens, logits, 0), -1);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_TIMEOUT) << report.message();
+  const OwnedCancel cancel(quire_cancel_create(nullptr));
+  quire_cancel_trigger(cancel.get(), nullptr);
+  EXPECT_EQ(logits_of(tokens, logits, QUIRE_WAIT_FOREVER, cancel.get()), -1);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_CANCELLED) << report.message();
+  EXPECT_EQ(quire_model_evict(model.get(), QUIRE_MODEL_STATE_ON_DISK, 0, nullptr, nullptr), 1)
+      << "nothing holds the weights";
+}
+
+TEST_F(DraftLogitsTest, WeightsThatAreAwayComeBack) {
+  std::vector<float> expected(size);
+  ASSERT_EQ(logits_of(tokens, expected), static_cast<int64_t>(size)) << report.message();
+  for (const int32_t state : {QUIRE_MODEL_STATE_STANDING_BY, QUIRE_MODEL_STATE_ON_DISK}) {
+    ASSERT_EQ(quire_model_evict(model.get(), state, QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
+    std::vector<float> logits;
+    EXPECT_EQ(logits_of(tokens, logits), static_cast<int64_t>(size)) << "the size needs no weights";
+    EXPECT_EQ(quire_model_state(model.get(), nullptr), state);
+    logits.resize(size);
+    ASSERT_EQ(logits_of(tokens, logits), static_cast<int64_t>(size)) << report.message();
+    EXPECT_TRUE(logits == expected) << state;
+  }
+}
+
+TEST_F(DraftLogitsTest, AModelWithoutANetworkHasNone) {
+  for (const int32_t scope : {QUIRE_MODEL_SCOPE_FULL, QUIRE_MODEL_SCOPE_METADATA}) {
+    const OwnedModel of = load(embedded_model_path(), "none", scope);
+    const std::string way_out = scope == QUIRE_MODEL_SCOPE_FULL ? "drafter \"mtp\"" : "full scope";
+    Report of_size;
+    EXPECT_EQ(quire_model_drafter_vocab_size(of.get(), of_size.out()), -1);
+    EXPECT_EQ(quire_model_drafter_logits(of.get(), tokens.data(), tokens.size(), QUIRE_WAIT_FOREVER, nullptr,
+                                         nullptr, 0, report.out()),
+              -1);
+    for (const Report* said : {&of_size, &report}) {
+      EXPECT_EQ(said->code(), QUIRE_ERROR_UNSUPPORTED);
+      EXPECT_NE(said->message().find(way_out), std::string::npos) << said->message();
+    }
+  }
+}
+
+TEST_F(DraftLogitsTest, HeadsHaveOneRowLess) {
+  const std::string path = kGolden + "/mimo";
+  if (!has(path)) GTEST_SKIP() << path << " is absent";
+  const OwnedModel heads = load(path, "mtp");
+  const int32_t width = quire_model_drafter_vocab_size(heads.get(), nullptr);
+  EXPECT_EQ(width, quire_model_vocab_size(heads.get(), nullptr));
+  const std::vector<int32_t> ids = {5, 6, 7};
+  std::vector<float> logits(2 * static_cast<size_t>(width));
+  EXPECT_EQ(quire_model_drafter_logits(heads.get(), ids.data(), ids.size(), QUIRE_WAIT_FOREVER, nullptr,
+                                       logits.data(), logits.size(), report.out()),
+            2 * width)
+      << report.message();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""quire score: log-probabilities, perplexity, raw logits."""
+"""quire score: log-probabilities, perplexity, raw logits, those of draft networks."""
 import json
 import math
 import pathlib
@@ -7,21 +7,35 @@ import tempfile
 
 import command
 
+MTP = command.SHARED / "golden/mtp"
 TEXT = "It was a dark and stormy night; the rain fell in torrents, and the king was not at home. \u2603"
+
+
+def read_tensors(path):
+    """Returns the shape and the values of each F32 and I32 tensor of a safetensors file, by name."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, of in header.items():
+        begin, end = (8 + length + offset for offset in of["data_offsets"])
+        kind = {"F32": "f", "I32": "i"}[of["dtype"]]
+        tensors[name] = (of["shape"], struct.unpack(f"<{math.prod(of['shape'])}{kind}", data[begin:end]))
+    assert len(data) == 8 + length + max(of["data_offsets"][1] for of in header.values())
+    return tensors
 
 
 def read_tensor(path, name):
     """Returns the rows of the only tensor of a safetensors file, an F32 matrix."""
-    data = path.read_bytes()
-    (length,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8:8 + length])
-    assert list(header) == [name], header
-    assert header[name]["dtype"] == "F32"
-    rows, columns = header[name]["shape"]
-    begin, end = header[name]["data_offsets"]
-    assert (begin, end) == (0, rows * columns * 4) and len(data) == 8 + length + end
-    values = struct.unpack(f"<{rows * columns}f", data[8 + length:])
+    tensors = read_tensors(path)
+    assert list(tensors) == [name], list(tensors)
+    (rows, columns), values = tensors[name]
     return [values[row * columns:(row + 1) * columns] for row in range(rows)]
+
+
+def relative_rms(values, reference):
+    return math.sqrt(sum((a - b)**2 for a, b in zip(values, reference)) / sum(b * b for b in reference))
 
 
 def log_softmax(row, token):
@@ -29,13 +43,11 @@ def log_softmax(row, token):
     return row[token] - largest - math.log(sum(math.exp(value - largest) for value in row))
 
 
-class Score(command.CommandTest):
+class ScoreTest(command.CommandTest):
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.directory = pathlib.Path(directory.name)
-        self.text = self.directory / "text.txt"
-        self.text.write_text(TEXT, encoding="utf-8")
 
     def score(self, *args, **options):
         return self.json_of("score", *args, **options)
@@ -44,6 +56,13 @@ class Score(command.CommandTest):
         path = self.directory / "ids.json"
         path.write_text(json.dumps(ids))
         return path
+
+
+class Score(ScoreTest):
+    def setUp(self):
+        super().setUp()
+        self.text = self.directory / "text.txt"
+        self.text.write_text(TEXT, encoding="utf-8")
 
     def test_perplexity_is_that_of_the_log_probs(self):
         result = self.score("--text", self.text)
@@ -126,6 +145,52 @@ class Score(command.CommandTest):
         result = command.run("score", "--ids", self.write_ids([5, 6, 10**6]))
         self.assertIn(result.returncode, (command.USAGE, command.FAILED))
         self.assertIn("1000000", result.stderr)
+
+
+class DraftLogits(ScoreTest):
+    def draft_logits(self, ids, *args):
+        path = self.directory / "draft.safetensors"
+        self.score("--ids", self.write_ids(ids), "--summary", "--draft-logits", path, *args)
+        return read_tensor(path, "logits")
+
+    def compare(self, golden, tensor, *args):
+        reference = read_tensors(golden / "golden.safetensors")
+        rows = self.draft_logits(reference["input_ids"][1], *args)
+        shape, values = reference[tensor]
+        self.assertEqual([len(rows), len(rows[0])], shape)
+        self.assertLess(relative_rms([value for row in rows for value in row], values), 2e-3)
+
+    @command.needs(MTP / "qwen3_5")
+    def test_heads_equal_the_reference(self):
+        self.compare(MTP / "qwen3_5", "mtp_logits", "--model", MTP / "qwen3_5", "--drafter", "mtp")
+
+    @command.needs(MTP / "eagle3")
+    def test_an_eagle_network_equals_the_reference(self):
+        golden = MTP / "eagle3"
+        self.compare(golden, "draft_all_logits", "--model", golden / "target", "--drafter", golden / "draft")
+
+    def test_a_model_that_drafts_for_itself_has_its_own_logits(self):
+        ids = [1, *range(300, 380)]
+        own = self.directory / "logits.safetensors"
+        rows = self.draft_logits(ids, "--drafter", command.EMBEDDED, "--logits", own)
+        self.assertEqual(rows, read_tensor(own, "logits"))
+        limited = self.draft_logits(ids, "--drafter", command.EMBEDDED, "--limit", 10, "--window", 4)
+        self.assertEqual(limited, rows[:10], "all tokens, whatever the window")
+
+    def test_what_is_missing_is_named(self):
+        ids = self.write_ids([5, 6, 7])
+        path = self.directory / "draft.safetensors"
+        text = self.directory / "text.txt"
+        text.write_text(TEXT)
+        self.fail_with(command.USAGE, ["--draft-logits", "--ids"], "score", "--text", text, "--drafter", command.EMBEDDED,
+                       "--draft-logits", path)
+        for drafter in ((), ("--drafter", "none"), ("--drafter", "auto"), ("--drafter", "ngram")):
+            self.fail_with(command.USAGE, ["--draft-logits", "--drafter mtp"], "score", "--ids", ids, *drafter,
+                           "--draft-logits", path)
+        self.fail_with(command.USAGE, ["--drafter", "--draft-logits"], "score", "--ids", ids, "--drafter", command.EMBEDDED)
+        self.fail_with(command.NO_MODEL, ["multi-token prediction"], "score", "--ids", ids, "--drafter", "mtp",
+                       "--draft-logits", path)
+        self.assertFalse(path.exists())
 
 
 class Golden(command.CommandTest):

@@ -94,6 +94,10 @@ void tell_costs(CWorld& w, const Calls& call) {
   call(quire_model_step_bytes, w.model, 8);
   for (auto* get : {quire_model_token_ops, quire_model_logit_ops}) call(get, w.model);
 }
+void draft_logits(CWorld& w, const Calls& call) {
+  call(quire_model_drafter_vocab_size, w.model);
+  call(quire_model_drafter_logits, w.model, kTokens.data(), kTokens.size(), kMinute, w.cancel, nullptr, 0);
+}
 void tell_job_more(CWorld& w, const Calls& call) {
   call(quire_job_seed, w.job);
   for (auto* get : {quire_job_draft_tokens, quire_job_accepted_draft_tokens}) call(get, w.job);
@@ -595,6 +599,7 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"wait in queue", 0, wait_in_queue},
       {"change limits", 0, change_limits},
       {"tell costs", 0, tell_costs},
+      {"draft logits", kHasNoNetwork, draft_logits},
       {"tell job more", 0, tell_job_more},
       {"tell last event", 0, tell_last_event},
       {"follow queue", 0, follow_queue},

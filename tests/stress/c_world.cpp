@@ -19,6 +19,7 @@ int32_t codes_of(uint32_t effects) {
   if ((effects & kCancels) != 0) codes |= bit(QUIRE_ERROR_CANCELLED);
   if ((effects & kMisses) != 0) codes |= bit(QUIRE_ERROR_NOT_FOUND);
   if ((effects & kEndsAnswers) != 0) codes |= bit(QUIRE_ERROR_INVALID_ARGUMENT);
+  if ((effects & kHasNoNetwork) != 0) codes |= bit(QUIRE_ERROR_UNSUPPORTED);
   return codes;
 }
 

@@ -18,13 +18,14 @@ namespace quire::testing {
 
 // Effects of a call on other calls: the codes that these may then return.
 enum Effect : uint32_t {
-  kFrees = 1,         // QUIRE_ERROR_BAD_HANDLE
-  kCloses = 2,        // QUIRE_ERROR_CLOSED
-  kCancels = 4,       // QUIRE_ERROR_CANCELLED
-  kMisses = 8,        // QUIRE_ERROR_NOT_FOUND: there is nothing to pin
-  kOwnRoots = 16,     // frees the runtime or the model, so the schedule needs its own
-  kTakesEvents = 32,  // events of other jobs arrive in the common queue
-  kEndsAnswers = 64,  // QUIRE_ERROR_INVALID_ARGUMENT: the parsed response has ended
+  kFrees = 1,           // QUIRE_ERROR_BAD_HANDLE
+  kCloses = 2,          // QUIRE_ERROR_CLOSED
+  kCancels = 4,         // QUIRE_ERROR_CANCELLED
+  kMisses = 8,          // QUIRE_ERROR_NOT_FOUND: there is nothing to pin
+  kOwnRoots = 16,       // frees the runtime or the model, so the schedule needs its own
+  kTakesEvents = 32,    // events of other jobs arrive in the common queue
+  kEndsAnswers = 64,    // QUIRE_ERROR_INVALID_ARGUMENT: the parsed response has ended
+  kHasNoNetwork = 128,  // QUIRE_ERROR_UNSUPPORTED: the model has no draft network
 };
 
 // A response in the dialect hermes, with more than three events.

@@ -22,6 +22,7 @@ struct FakeNetworkOptions {
   double chance = 1.0;  // with which a row has the target's logits
   std::vector<TokenId> token_of = {};
   int32_t max_positions = 1 << 20;
+  int32_t vocab_size = 0;  // 0: that of the target, or as many as token_of
 };
 
 class FakeDraftNetwork final : public DraftNetwork {
@@ -36,6 +37,7 @@ class FakeDraftNetwork final : public DraftNetwork {
     limits_.max_positions = options_.max_positions;
     limits_.vocab_size =
         options_.token_of.empty() ? target.vocab_size : static_cast<int32_t>(options_.token_of.size());
+    if (options_.vocab_size > 0) limits_.vocab_size = options_.vocab_size;
     limits_.token_of = options_.token_of;
   }
 
@@ -110,6 +112,8 @@ class FakeDraftNetwork final : public DraftNetwork {
 
   void write(const Batch& batch, const DraftStates& states, int32_t token) {
     const auto i = static_cast<size_t>(token);
+    require(!options_.token_of.empty() || batch.token_ids[i] < limits_.vocab_size,
+            "an id that the network lacks");
     Slot written = {-1, batch.token_ids[i], batch.positions[i]};
     if (options_.reads_states) {
       const auto row = static_cast<size_t>(states.rows[i]);

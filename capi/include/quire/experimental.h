@@ -1,7 +1,7 @@
 /*
- * Functions for the benchmarks of this project, without any promise of stability. They may be added,
- * changed or removed in any release, and have a symbol version node of their own. No binding contains them,
- * and quire.h does not include this header.
+ * Functions for the benchmarks of this project and for comparisons with other programs, without any promise
+ * of stability. They may be added, changed or removed in any release, and have a symbol version node of their
+ * own. No binding contains them, and quire.h does not include this header.
  */
 #ifndef QUIRE_EXPERIMENTAL_H
 #define QUIRE_EXPERIMENTAL_H
@@ -55,6 +55,37 @@ QUIRE_API int64_t quire_model_token_ops(quire_model* model, quire_error** error)
  * failure. Every decoded token and the last token of a prompt need them.
  */
 QUIRE_API int64_t quire_model_logit_ops(quire_model* model, quire_error** error);
+
+/*
+ * Logits of the draft network that was loaded with a model (quire_model_options_set_drafter), to compare it
+ * with other programs. These functions fail with QUIRE_ERROR_UNSUPPORTED if the model has no draft network,
+ * or if only its tokenizer or metadata was loaded.
+ */
+
+/**
+ * Returns the number of columns of the draft network's logits, or -1 on failure. It may be smaller than
+ * quire_model_vocab_size: some networks have a vocabulary of their own.
+ */
+QUIRE_API int32_t quire_model_drafter_vocab_size(quire_model* model, quire_error** error);
+
+/**
+ * Computes the raw logits of the draft network for a text and writes them to out_values: [rows, columns]
+ * floats, with columns = quire_model_drafter_vocab_size. A network that reads hidden states of its target
+ * (MTP heads, EAGLE-3) has num_tokens - 1 rows: row i reads the state of token i and the id of token i + 1,
+ * and predicts token i + 2. A draft model has num_tokens rows: row i predicts token i + 1.
+ *
+ * Model and network compute on the calling thread, in a cache of their own that counts for no memory budget
+ * and goes when the call returns. Other threads may use the model meanwhile. If its weights are not
+ * resident, they are loaded; they stay at least until the call returns.
+ *
+ * Waits (base.h) for the weights and the result, and looks at timeout and cancel before each 64 rows.
+ * Returns the number of values, rows * columns, or -1 on failure. A query of the size (base.h, Results)
+ * computes nothing. Fails with QUIRE_ERROR_INVALID_ARGUMENT for fewer than two tokens, for more than the
+ * context of the model or the network, and for an id that either of them lacks.
+ */
+QUIRE_API int64_t quire_model_drafter_logits(quire_model* model, const int32_t* tokens, size_t num_tokens,
+                                             int64_t timeout_ns, quire_cancel* cancel, float* out_values,
+                                             size_t out_capacity, quire_error** error);
 
 #ifdef __cplusplus
 }

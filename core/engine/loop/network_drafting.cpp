@@ -106,8 +106,11 @@ int32_t NetworkDrafting::first_row_of(const PlannedLane& planned) const {
   return std::min(planned.lane->num_followed, planned.start + (network_.limits().reads_states ? 0 : 1));
 }
 
+// A draft model may lack the last ids of its target, in whose place it reads the first one.
 void NetworkDrafting::add_row(TokenId token, int32_t position) {
-  batch_.token_ids.push_back(token);
+  const DraftNetworkLimits& limits = network_.limits();
+  const bool is_lacking = limits.token_of.empty() && token >= limits.vocab_size;
+  batch_.token_ids.push_back(is_lacking ? 0 : token);
   batch_.positions.push_back(position);
   batch_.sequence_of_token.push_back(batch_.num_sequences());
 }

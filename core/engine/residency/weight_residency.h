@@ -194,6 +194,9 @@ class ResidencyGuard {
     if (residency_ != nullptr) residency_->leave();
   }
 
+  // True if the weights were resident and stay so.
+  bool holds() const { return residency_ != nullptr; }
+
  private:
   const std::shared_ptr<WeightResidency> residency_;
 };

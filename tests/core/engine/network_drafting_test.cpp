@@ -111,6 +111,18 @@ TEST(NetworkDraftingTest, ReusedPrefixesHaveTheRowsOfTheNetwork) {
   }
 }
 
+// A draft model may have a smaller vocabulary, such as one with less padding.
+TEST(NetworkDraftingTest, ANetworkThatLacksTheLastTokensGoesOn) {
+  FakeNetworkOptions network;
+  network.vocab_size = kVocab - 20;
+  FakeEngine engine(with_network(network));
+  const JobRequest request = greedy({1, 2, kVocab - 1}, 100);
+  const KnownJob known{request, run_alone(*FakeEngine(roomy()).cache, request)};
+  ASSERT_EQ(difference(run_alone(*engine.cache, request), known.alone), "");
+  EXPECT_EQ(engine.executor->network->violation(), "");
+  EXPECT_GT(engine.cache->stats().draft_tokens, 10U);
+}
+
 // Logits on a coarse grid have many ties, which the lowest id wins in every path.
 TEST(NetworkDraftingTest, TiesAreBrokenAlikeWithAndWithoutDrafts) {
   const auto coarsen = [](const Batch&, gsl::span<float> rows) {
