@@ -98,7 +98,7 @@ TEST_F(ConstrainedJob, DrawsTheFormOfJsonThatItsRequestSets) {
   };
   for (uint64_t seed = 0; seed < 6; ++seed) {
     const std::string spaced = text_of(seed, QUIRE_JSON_SPACE_SPACED);
-    const std::regex form(R"re(\{"tags": \["(red|green)", "(red|green)"\], "age": [0-9]{1,3}\})re");
+    const std::regex form(R"re(\{"tags": \["(red|green)", "(red|green)"\], "age": (-0|[0-9]{1,3})\})re");
     EXPECT_TRUE(std::regex_match(spaced, form)) << spaced;
     const std::string compact = text_of(seed, QUIRE_JSON_SPACE_COMPACT);
     EXPECT_EQ(compact.find(' '), std::string::npos) << compact;
