@@ -24,7 +24,7 @@ struct NamePrefix {
   std::string to;
 };
 
-// A draft network. Its layers have attention only, over all tokens.
+// A draft network. Its layers have attention only, and keep the keys of all tokens also with a window.
 struct DraftNetworkConfig {
   DraftNetworkKind kind = DraftNetworkKind::model;
   ModelConfig network;
@@ -57,7 +57,7 @@ DraftNetworkConfig parse_draft_network(std::string_view config_text, const Model
 bool is_eagle3_config(std::string_view config_text, const std::string& directory = {});
 
 // Returns a model as a draft network. `where` names it in messages. Throws ErrorCode::unsupported naming what
-// its layers have other than attention over all tokens.
+// its layers have other than attention.
 DraftNetworkConfig as_draft_model(ModelConfig model, const std::string& where);
 
 // Returns whether the files of a network have a tensor, or a matrix, by its name in the spec or, if there

@@ -304,20 +304,21 @@ TEST(Eagle3Network, ItsTensorsShowWhatItBorrows) {
   refuses(ErrorCode::unsupported, {}, {"mask_hidden"}, {"mask_hidden"});
 }
 
-TEST(DraftModel, HasAttentionOverAllTokensOnly) {
+TEST(DraftModel, HasAttentionOnly) {
   const std::string llama = small_config().dump();
   const DraftNetworkConfig draft = parse_draft_network(llama, eagle_target(), "d");
   EXPECT_EQ(draft.kind, DraftNetworkKind::model);
   EXPECT_EQ(draft.network.num_layers, 2);
   EXPECT_TRUE(draft.state_layers.empty());
   EXPECT_FALSE(draft.borrows_embedding || draft.borrows_head);
+  const std::string window = with(small_config("MistralForCausalLM"), {{"sliding_window", 16}}).dump();
+  EXPECT_EQ(parse_draft_network(window, eagle_target(), "d").network.spec.kvs.front().window, 16);
   const auto refuses = [](const std::string& config, std::string_view word) {
     expect_error(ErrorCode::unsupported, {"d/config.json", word},
                  [&] { (void)parse_draft_network(config, eagle_target(), "d"); });
   };
   refuses(testing::golden_family_config("qwen3_next"), "the gated delta rule");
   refuses(testing::golden_family_config("falcon_h1"), "attention beside Mamba-2");
-  refuses(with(small_config("MistralForCausalLM"), {{"sliding_window", 16}}).dump(), "a window");
   refuses(with(small_config(), {{"architectures", {"NoSuchModel"}}}).dump(), "NoSuchModel");
 }
 
