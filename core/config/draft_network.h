@@ -40,11 +40,11 @@ struct DraftNetworkConfig {
 };
 
 // Returns the network for multi-token prediction in a checkpoint. `config_text` is its config.json and
-// `target` what was read from it. Of several modules it is the first. Throws ErrorCode::unsupported if its
-// family has none that can be used, or if the configuration announces none. A configuration of Qwen3-Next
-// announces none in any case: only the tensors show it.
+// `target` what was read from it; `where` names the text in messages. Of several modules it is the first.
+// Throws ErrorCode::unsupported if its family has none that can be used, or if the configuration announces
+// none. A configuration of Qwen3-Next or MiMo-V2 announces none in any case: only the tensors show it.
 DraftNetworkConfig parse_mtp_network(std::string_view config_text, const ModelConfig& target,
-                                     const std::string& directory = {});
+                                     const std::string& where);
 
 // Returns the network of a directory with this config.json: EAGLE-3 if it is one, otherwise a model of its
 // own. Throws like parse_model_config; ErrorCode::unsupported naming the field of a variant that is not

@@ -44,7 +44,7 @@ Json glm_config() {
 
 DraftNetworkConfig mtp_of(const Json& config) {
   const std::string text = config.dump();
-  return parse_mtp_network(text, parse_model_config(text), "m");
+  return parse_mtp_network(text, parse_model_config(text), "m/config.json");
 }
 
 void expect_no_module(const Json& config, std::initializer_list<std::string_view> words) {
