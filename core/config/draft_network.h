@@ -1,7 +1,8 @@
 // Configuration of draft networks, which propose tokens for a target model (speculative decoding): a model of
 // its own, the heads for multi-token prediction (MTP) in a checkpoint, or an EAGLE-3 network.
 //
-// Sources: vLLM's deepseek_mtp, qwen3_next_mtp, qwen3_5_mtp, mimo_mtp, nemotron_h_mtp and llama_eagle3, and
+// Sources: vLLM's deepseek_mtp, qwen3_next_mtp, qwen3_5_mtp, mimo_mtp, mimo_v2_mtp, nemotron_h_mtp,
+// ernie_mtp, exaone_moe_mtp, hy_v3_mtp, step3p5_mtp and llama_eagle3, FastDeploy's ernie4_5_mtp, and
 // transformers' candidate generator.
 #pragma once
 
