@@ -25,10 +25,9 @@ std::string_view foreign_part(const LayerSpec& layer) {
 }  // namespace
 
 DraftNetworkConfig parse_mtp_network(std::string_view config_text, const ModelConfig& target,
-                                     const std::string& directory) {
-  const std::string path = config_path(directory);
-  const JsonValue json = parse_json(config_text, path, kLimits);
-  return read_mtp_network(ConfigFields(JsonView(json, path)), target);
+                                     const std::string& where) {
+  const JsonValue json = parse_json(config_text, where, kLimits);
+  return read_mtp_network(ConfigFields(JsonView(json, where)), target);
 }
 
 bool is_eagle3_config(std::string_view config_text, const std::string& directory) {

@@ -1,7 +1,8 @@
 // Configuration of draft networks, which propose tokens for a target model (speculative decoding): a model of
 // its own, the heads for multi-token prediction (MTP) in a checkpoint, or an EAGLE-3 network.
 //
-// Sources: vLLM's deepseek_mtp, qwen3_next_mtp, qwen3_5_mtp, mimo_mtp, nemotron_h_mtp and llama_eagle3, and
+// Sources: vLLM's deepseek_mtp, qwen3_next_mtp, qwen3_5_mtp, mimo_mtp, mimo_v2_mtp, nemotron_h_mtp,
+// ernie_mtp, exaone_moe_mtp, hy_v3_mtp, step3p5_mtp and llama_eagle3, FastDeploy's ernie4_5_mtp, and
 // transformers' candidate generator.
 #pragma once
 
@@ -24,7 +25,7 @@ struct NamePrefix {
   std::string to;
 };
 
-// A draft network. Its layers have attention only, over all tokens.
+// A draft network. Its layers have attention only, and keep the keys of all tokens also with a window.
 struct DraftNetworkConfig {
   DraftNetworkKind kind = DraftNetworkKind::model;
   ModelConfig network;
@@ -40,11 +41,11 @@ struct DraftNetworkConfig {
 };
 
 // Returns the network for multi-token prediction in a checkpoint. `config_text` is its config.json and
-// `target` what was read from it. Of several modules it is the first. Throws ErrorCode::unsupported if its
-// family has none that can be used, or if the configuration announces none. A configuration of Qwen3-Next
-// announces none in any case: only the tensors show it.
+// `target` what was read from it; `where` names the text in messages. Of several modules it is the first.
+// Throws ErrorCode::unsupported if its family has none that can be used, or if the configuration announces
+// none. A configuration of Qwen3-Next or MiMo-V2 announces none in any case: only the tensors show it.
 DraftNetworkConfig parse_mtp_network(std::string_view config_text, const ModelConfig& target,
-                                     const std::string& directory = {});
+                                     const std::string& where);
 
 // Returns the network of a directory with this config.json: EAGLE-3 if it is one, otherwise a model of its
 // own. Throws like parse_model_config; ErrorCode::unsupported naming the field of a variant that is not
@@ -57,7 +58,7 @@ DraftNetworkConfig parse_draft_network(std::string_view config_text, const Model
 bool is_eagle3_config(std::string_view config_text, const std::string& directory = {});
 
 // Returns a model as a draft network. `where` names it in messages. Throws ErrorCode::unsupported naming what
-// its layers have other than attention over all tokens.
+// its layers have other than attention.
 DraftNetworkConfig as_draft_model(ModelConfig model, const std::string& where);
 
 // Returns whether the files of a network have a tensor, or a matrix, by its name in the spec or, if there

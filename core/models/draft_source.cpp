@@ -63,16 +63,17 @@ void require_module(const DraftSource& draft) {
               draft.source->path(), key);
 }
 
-DraftSource open_module(const FileSystem& files, std::shared_ptr<ModelSource> target) {
-  const auto text = find_config(files, target->path());
-  if (!text) {
+DraftSource open_module(std::shared_ptr<ModelSource> target) {
+  const auto config = target->module_config();
+  if (!config) {
     throw Error(ErrorCode::unsupported,
-                "{}: a module for multi-token prediction is read only from a directory with config.json; "
-                "choose another drafter, or load the model from its directory",
+                "{}: a module for multi-token prediction is read only from a directory with config.json, or "
+                "from a GGUF file of DeepSeek or GLM-4.5; choose another drafter, or load the model from its "
+                "directory",
                 target->path());
   }
   DraftSource draft;
-  draft.config = parse_mtp_network(*text, target->config(), target->path());
+  draft.config = parse_mtp_network(config->text, target->config(), config->where);
   draft.source = std::move(target);
   require_module(draft);
   return draft;
@@ -126,7 +127,7 @@ namespace {
 
 DraftSource open_any(const FileSystem& files, const std::string& drafter,
                      std::shared_ptr<ModelSource> target) {
-  if (drafter == kMtp) return open_module(files, std::move(target));
+  if (drafter == kMtp) return open_module(std::move(target));
   const auto text = find_config(files, drafter);
   if (text && is_eagle3_config(*text, drafter)) return open_eagle3(files, drafter, *text, target->config());
   return open_model(files, drafter);

@@ -26,6 +26,7 @@ constexpr auto kWholeNumbers = std::to_array<Renamed>({
     {"topk_group", "expert_group_used_count"},
     {"first_k_dense_replace", "leading_dense_block_count"},
     {"max_position_embeddings", "context_length"},
+    {"num_nextn_predict_layers", "nextn_predict_layers"},
 });
 constexpr auto kNumbers = std::to_array<Renamed>({
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},

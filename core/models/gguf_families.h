@@ -33,6 +33,9 @@ struct GgufFamily {
   bool norms_have_one = false;  // 1 was added to the weights of norms, except those in recurrent layers
   // Layers may lack attention or a dense feed-forward part: lists of their sizes have 0 there.
   bool is_hybrid = false;
+  // A block after the layers is a module for multi-token prediction, which is read under the names that
+  // DeepSeek gives it.
+  bool has_module = false;
   // Adds fields of config.json that the common ones lack; nullptr if there are none.
   void (*configure)(const GgufModel& model, JsonObject& config) = nullptr;
   // Decides between rows of the same architecture; nullptr: always.

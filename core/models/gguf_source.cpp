@@ -30,6 +30,12 @@ class GgufSource final : public ModelSource {
     return std::make_unique<StoredWeights>(tensor_names(), config().quantization, monitor, scope);
   }
 
+  std::optional<ConfigText> module_config() override {
+    const GgufFamily& family = gguf_family_of(model_);
+    if (!family.has_module) return std::nullopt;
+    return ConfigText{gguf_config(model_, family), path()};
+  }
+
   StoredTensors tensors() override {
     const std::string layers = tensor_names().layers();
     StoredTensors out;

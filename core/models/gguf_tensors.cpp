@@ -38,6 +38,12 @@ constexpr auto kParts = std::to_array<GgufPart>({
     {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
     {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
     {"attn_kv_b", "self_attn.kv_b_proj"},
+    {"nextn.eh_proj", "eh_proj"},
+    {"nextn.enorm", "enorm"},
+    {"nextn.hnorm", "hnorm"},
+    {"nextn.shared_head_norm", "shared_head.norm"},
+    {"nextn.shared_head_head", "shared_head.head"},
+    {"nextn.embed_tokens", "embed_tokens"},
 });
 
 // Returns the name of a part that TensorKeys has; empty if it has none.
@@ -98,7 +104,10 @@ RowOrder paired_order(int64_t rows, int64_t heads) {
 class Translator {
  public:
   Translator(const GgufModel& model, const GgufFamily& family)
-      : model_(model), family_(family), row_(class_of(family)), num_layers_(model.num_layers()) {}
+      : model_(model),
+        family_(family),
+        row_(class_of(family)),
+        num_blocks_(model.num_layers() + (family.has_module ? 1 : 0)) {}
 
   // Adds a tensor of the model's file number `file`.
   void add(const TensorInfo& stored, size_t file) {
@@ -109,7 +118,7 @@ class Translator {
     if (name.layer < 0) {
       tensor.name = outer_name(name);
       take_one_away(tensor);
-    } else if (name.layer < num_layers_) {
+    } else if (name.layer < num_blocks_) {
       return add_part(name, std::move(tensor), file);
     }
     placed_.push_back({std::move(tensor), file});
@@ -265,7 +274,7 @@ class Translator {
   const GgufModel& model_;
   const GgufFamily& family_;
   const ArchitectureSpec& row_;
-  const int32_t num_layers_;
+  const int32_t num_blocks_;  // layers, and the first module if it is read
   std::vector<Placed> placed_;
   std::map<int32_t, LatentParts> latents_;  // by layer
   const std::shared_ptr<ComputedFile> computed_ = std::make_shared<ComputedFile>(model_.path());

@@ -84,6 +84,12 @@ class DirectorySource final : public ModelSource {
     return std::make_unique<StoredWeights>(tensor_names(), config().quantization, monitor, scope);
   }
 
+  std::optional<ConfigText> module_config() override {
+    if (!holds(kConfigJson)) return std::nullopt;
+    const std::string path = path_of(kConfigJson);
+    return ConfigText{files_.read_text(path, kMaxConfigBytes), path};
+  }
+
   StoredTensors tensors() override {
     const std::string layers = tensor_names().layers();
     StoredTensors out;

@@ -39,6 +39,12 @@ struct StoredTensors {
   uint64_t size_bytes = 0;
 };
 
+// A configuration in the words of config.json.
+struct ConfigText {
+  std::string text;
+  std::string where;  // for messages
+};
+
 // Source of a model. It opens each file at most once, so a plan and the load after it read the same files.
 // For one thread at a time. Only the result of weights() borrows from the source; other results are
 // independent of it. Errors name the file at fault.
@@ -64,6 +70,9 @@ class ModelSource {
   // Returns tokenizer_config.json; empty if there is none.
   virtual std::string tokenizer_config() = 0;
   virtual std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor& monitor) = 0;
+  // Returns the configuration of a model whose files may have modules for multi-token prediction; nothing for
+  // other sources.
+  virtual std::optional<ConfigText> module_config() { return std::nullopt; }
   // Returns the tensors in the files; empty for a synthetic model.
   virtual StoredTensors tensors() = 0;
 

@@ -44,7 +44,7 @@ Json glm_config() {
 
 DraftNetworkConfig mtp_of(const Json& config) {
   const std::string text = config.dump();
-  return parse_mtp_network(text, parse_model_config(text), "m");
+  return parse_mtp_network(text, parse_model_config(text), "m/config.json");
 }
 
 void expect_no_module(const Json& config, std::initializer_list<std::string_view> words) {
@@ -113,6 +113,12 @@ constexpr Family kFamilies[] = {
     {"glm_moe_dsa", "num_nextn_predict_layers", "model.layers.3.eh_proj", "model.layers.3.self_attn.o_proj"},
     {"bailing_hybrid", "num_nextn_predict_layers", "model.layers.2.eh_proj",
      "model.layers.2.attention.dense"},
+    {"hy_v3", "num_nextn_predict_layers", "model.layers.2.eh_proj", "model.layers.2.self_attn.o_proj"},
+    {"ernie4_5", "num_nextn_predict_layers", "model.mtp_linear_proj.0", "model.mtp_block.0.self_attn.o_proj"},
+    {"ernie4_5_moe", "num_nextn_predict_layers", "model.mtp_linear_proj.0",
+     "model.mtp_block.0.self_attn.o_proj"},
+    {"mimo_v2_flash", "num_nextn_predict_layers", "model.mtp.layers.0.eh_proj",
+     "model.mtp.layers.0.self_attn.o_proj"},
     {"qwen3_5", "mtp_num_hidden_layers", "mtp.fc", "mtp.layers.0.self_attn.o_proj"},
     {"qwen3_5_moe", "mtp_num_hidden_layers", "mtp.fc", "mtp.layers.0.self_attn.o_proj"},
     {"nemotron_h", "num_nextn_predict_layers", "mtp.layers.0.eh_proj", "mtp.layers.0.mixer.o_proj"},
@@ -147,6 +153,118 @@ TEST(MtpNetwork, OfNemotronHasALayerOfAttentionAndOneOfExperts) {
   config.erase("mtp_hybrid_override_pattern");
   config["mtp_layers_block_type"] = {"attention", "mlp"};
   expect_no_module(config, {"mtp_layers_block_type"});
+}
+
+std::string name_of(const DraftNetworkConfig& draft, const std::string& name) {
+  return name_in_files(draft.prefixes, name);
+}
+
+const LayerSpec& layer_of(const DraftNetworkConfig& draft) {
+  return draft.network.spec.layers.front();
+}
+
+TEST(MtpNetwork, OfErnieHasADenseLayerAndTheLastNormOfTheModel) {
+  const DraftNetworkConfig draft = mtp_of(
+      with(Json::parse(testing::golden_family_config("ernie4_5_moe")), {{"num_nextn_predict_layers", 1}}));
+  EXPECT_EQ(name_of(draft, draft.network.spec.head.norm.weight.name), "model.norm.weight");
+  EXPECT_TRUE(draft.feeds_normed && draft.borrows_embedding && draft.borrows_head);
+  const FeaturesPart& features = draft.network.spec.embedding.features.value();
+  EXPECT_EQ(features.embedding_norm.weight.name, "model.mtp_emb_norm.0.weight");
+  EXPECT_EQ(features.state_norm.weight.name, "model.mtp_hidden_norm.0.weight");
+  EXPECT_EQ(features.norm->weight.name, "model.norm.weight");
+  const LayerSpec& layer = layer_of(draft);
+  EXPECT_EQ(layer.experts(), nullptr);
+  EXPECT_EQ(layer.dense()->intermediate, 96);
+  EXPECT_EQ(name_of(draft, layer.dense()->down.key), "model.mtp_block.0.mlp.down_proj");
+  EXPECT_EQ(name_of(draft, layer.feed_forward_norm.weight.name),
+            "model.mtp_block.0.post_attention_layernorm.weight");
+  Json sparse = small_config("Ernie4_5_MoeForCausalLM");
+  sparse = with(sparse, {{"moe_layer_start_index", 0},
+                         {"moe_num_experts", 8},
+                         {"moe_k", 2},
+                         {"moe_intermediate_size", 32},
+                         {"num_nextn_predict_layers", 1}});
+  expect_no_module(sparse, {"a dense MLP", "choose another drafter"});
+}
+
+TEST(MtpNetwork, OfMimoV2HasAWindowWithSinksAndADenseMlp) {
+  const DraftNetworkConfig draft = mtp_of(Json::parse(testing::golden_family_config("mimo_v2_flash")));
+  const LayerSpec& layer = layer_of(draft);
+  const AttentionPart& attention = layer.attention();
+  EXPECT_EQ(attention.sliding_window, 17);
+  EXPECT_EQ(draft.network.spec.kvs.at(0).window, 17);
+  EXPECT_EQ(attention.heads.num_kv_heads, 4);
+  EXPECT_EQ(name_of(draft, attention.sinks.name), "model.mtp.layers.0.self_attn.attention_sink_bias");
+  EXPECT_EQ(draft.network.spec.ropes.at(0).config.theta, 10000.0);
+  EXPECT_EQ(name_of(draft, layer.attention_norm.weight.name), "model.mtp.layers.0.input_layernorm.weight");
+  EXPECT_EQ(name_of(draft, layer.feed_forward_norm.weight.name),
+            "model.mtp.layers.0.pre_mlp_layernorm.weight");
+  EXPECT_EQ(name_of(draft, layer.dense()->down.key), "model.mtp.layers.0.mlp.down_proj");
+  EXPECT_EQ(draft.network.spec.head.norm.weight.name, "model.mtp.layers.0.final_layernorm.weight");
+}
+
+Json exaone_module_config(const Json& fields) {
+  return with(
+      with(Json::parse(testing::golden_family_config("exaone_moe")), {{"num_nextn_predict_layers", 1}}),
+      fields);
+}
+
+TEST(MtpNetwork, OfExaoneHasTheAttentionThatItsListHas) {
+  const DraftNetworkConfig full = mtp_of(exaone_module_config({{"mtp_layer_types", {"full_attention"}}}));
+  EXPECT_EQ(layer_of(full).attention().sliding_window, 0);
+  EXPECT_TRUE(full.network.spec.ropes.empty());
+  EXPECT_EQ(name_of(full, layer_of(full).attention().q_norm.name), "mtp.layers.0.self_attn.q_norm.weight");
+  EXPECT_EQ(name_of(full, layer_of(full).dense()->down.key), "mtp.layers.0.mlp.down_proj");
+  EXPECT_EQ(full.network.spec.head.norm.weight.name, "mtp.norm.weight");
+  const Json sliding = {{"mtp_layer_types", {"sliding_attention"}}, {"mtp_sliding_windows", {16}}};
+  const DraftNetworkConfig windowed = mtp_of(exaone_module_config(sliding));
+  EXPECT_EQ(layer_of(windowed).attention().sliding_window, 16);
+  EXPECT_EQ(windowed.network.spec.ropes.size(), 1U);
+  expect_no_module(exaone_module_config({}),
+                   {"m/config.json: ", "mtp_layer_types", "choose another drafter"});
+  expect_no_module(exaone_module_config({{"mtp_layer_types", {"linear_attention"}}}),
+                   {"mtp_layer_types[0]", "linear_attention", "sliding_attention"});
+  expect_no_module(exaone_module_config(with(sliding, {{"mtp_sliding_windows", {32}}})),
+                   {"mtp_sliding_windows[0]", "16"});
+}
+
+// A module of Step has the entries of the lists after those of the four layers.
+Json step_module_config(const Json& fields) {
+  Json config = Json::parse(testing::golden_family_config("step3p7"));
+  Json& text = config["text_config"];
+  text = with(text, with({{"num_nextn_predict_layers", 1}}, fields));
+  for (const auto& [list, entry] : std::map<std::string, Json>{
+           {"layer_types", "sliding_attention"}, {"rope_theta", 1e4}, {"swiglu_limits_shared", 0.0}})
+    if (text[list].size() == 4) text[list].push_back(entry);
+  return config;
+}
+
+TEST(MtpNetwork, OfStepReadsTheStreamAndHasAHeadOfItsOwn) {
+  const DraftNetworkConfig draft = mtp_of(step_module_config({}));
+  EXPECT_FALSE(draft.feeds_normed || draft.borrows_head);
+  EXPECT_TRUE(draft.borrows_embedding);
+  const ModelSpec& spec = draft.network.spec;
+  EXPECT_EQ(spec.head.projection.key, "model.layers.4.transformer.shared_head.output");
+  EXPECT_EQ(spec.head.norm.weight.name, "model.layers.4.transformer.shared_head.norm.weight");
+  EXPECT_EQ(spec.head.norm.weight.offset, 1.0f);
+  EXPECT_FALSE(spec.embedding.features->norm.has_value());
+  EXPECT_EQ(spec.embedding.features->state_norm.weight.offset, 1.0f);
+  EXPECT_EQ(spec.embedding.features->projection->key, "model.layers.4.eh_proj");
+  const AttentionPart& attention = layer_of(draft).attention();
+  EXPECT_EQ(attention.heads.num_heads, 6);
+  EXPECT_EQ(attention.sliding_window, 16);
+  EXPECT_EQ(spec.ropes.at(0).config.theta, 10000.0);
+  EXPECT_EQ(name_of(draft, attention.gate->projection.key), "model.layers.4.self_attn.g_proj");
+  EXPECT_EQ(name_of(draft, layer_of(draft).dense()->down.key), "model.layers.4.mlp.down_proj");
+}
+
+TEST(MtpNetwork, OfStepHasALayerWithItsEntriesOfTheLists) {
+  const Json full = {{"mtp_layer_types", {"full_attention"}}, {"rope_theta", {5e6, 1e4, 1e4, 5e6, 5e6}}};
+  EXPECT_EQ(layer_of(mtp_of(step_module_config(full))).attention().heads.num_heads, 4);
+  expect_no_module(step_module_config({{"rope_theta", {5e6, 1e4, 1e4, 5e6, 7e6}}}),
+                   {"attention with a window"});
+  expect_no_module(step_module_config({{"swiglu_limits_shared", {nullptr, 1.0, nullptr, 1.5, 16}}}),
+                   {"a dense MLP"});
 }
 
 TEST(MtpNetwork, IsRefusedByName) {
@@ -304,20 +422,21 @@ TEST(Eagle3Network, ItsTensorsShowWhatItBorrows) {
   refuses(ErrorCode::unsupported, {}, {"mask_hidden"}, {"mask_hidden"});
 }
 
-TEST(DraftModel, HasAttentionOverAllTokensOnly) {
+TEST(DraftModel, HasAttentionOnly) {
   const std::string llama = small_config().dump();
   const DraftNetworkConfig draft = parse_draft_network(llama, eagle_target(), "d");
   EXPECT_EQ(draft.kind, DraftNetworkKind::model);
   EXPECT_EQ(draft.network.num_layers, 2);
   EXPECT_TRUE(draft.state_layers.empty());
   EXPECT_FALSE(draft.borrows_embedding || draft.borrows_head);
+  const std::string window = with(small_config("MistralForCausalLM"), {{"sliding_window", 16}}).dump();
+  EXPECT_EQ(parse_draft_network(window, eagle_target(), "d").network.spec.kvs.front().window, 16);
   const auto refuses = [](const std::string& config, std::string_view word) {
     expect_error(ErrorCode::unsupported, {"d/config.json", word},
                  [&] { (void)parse_draft_network(config, eagle_target(), "d"); });
   };
   refuses(testing::golden_family_config("qwen3_next"), "the gated delta rule");
   refuses(testing::golden_family_config("falcon_h1"), "attention beside Mamba-2");
-  refuses(with(small_config("MistralForCausalLM"), {{"sliding_window", 16}}).dump(), "a window");
   refuses(with(small_config(), {{"architectures", {"NoSuchModel"}}}).dump(), "NoSuchModel");
 }
 

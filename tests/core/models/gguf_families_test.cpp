@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/models/draft_scores.h"
+#include "core/models/draft_source.h"
 #include "tests/core/models/gguf_conversion.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
@@ -24,6 +26,17 @@ std::shared_ptr<const Model> load_file(const std::string& bytes, int32_t num_sha
   options.source = open_model_source(files, "m/model.gguf");
   options.devices = {open_test_device()};
   options.num_shards = num_shards;
+  return Model::load(options);
+}
+
+// Loads a file with its module for multi-token prediction.
+std::shared_ptr<const Model> load_with_module(const std::string& bytes) {
+  MemoryFileSystem files;
+  files.write("m/model.gguf", bytes);
+  ModelOptions options;
+  options.source = open_model_source(files, "m/model.gguf");
+  options.devices = {open_test_device()};
+  options.drafter = std::make_shared<const DraftSource>(open_draft_source(files, "mtp", options.source));
   return Model::load(options);
 }
 
@@ -109,12 +122,15 @@ TEST(GgufModels, AShapeThatContradictsTheMetadataIsRefused) {
   }
 }
 
+const GgufConversion& conversion_of(const std::string& family) {
+  for (const GgufConversion& conversion : gguf_conversions())
+    if (conversion.family == family) return conversion;
+  throw std::runtime_error("no conversion of " + family);
+}
+
 // Returns the file of a family.
 GgufBuilder file_of(const std::string& family) {
-  for (const GgufConversion& conversion : gguf_conversions())
-    if (conversion.family == family)
-      return gguf_of(read_stored_model(FamilyDirectory(family).path()), conversion);
-  throw std::runtime_error("no conversion of " + family);
+  return gguf_of(read_stored_model(FamilyDirectory(family).path()), conversion_of(family));
 }
 
 GgufTensor& tensor_of(GgufBuilder& file, const std::string& name) {
@@ -136,6 +152,45 @@ TEST(GgufModels, TensorsOfLatentAttentionMustFitEachOther) {
   keys.shape[1] *= 2;
   keys.data += keys.data;
   expect_error(ErrorCode::format, {"m/model.gguf", "attn_k_b", "attn_v_b"}, [&] { load_file(file.build()); });
+}
+
+const std::string kModules = std::string(QUIRE_SHARED_DIR) + "/golden/mtp/";
+
+// Returns the file of a model with a module, which is the block after its two layers.
+GgufBuilder file_with_module(const std::string& family) {
+  GgufConversion conversion = conversion_of(family);
+  for (const char* name : {"eh_proj", "enorm", "hnorm", "embed_tokens"})
+    conversion.parts.emplace_back(name, std::string("nextn.") + name);
+  conversion.parts.emplace_back("shared_head.norm", "nextn.shared_head_norm");
+  conversion.parts.emplace_back("shared_head.head", "nextn.shared_head_head");
+  GgufBuilder file = gguf_of(read_stored_model(kModules + family), conversion);
+  for (GgufKey& key : file.keys)
+    if (key.name.ends_with(".block_count")) key.bytes[0] = 3;
+  file.add_u32(conversion.architecture + ".nextn_predict_layers", 1);
+  return file;
+}
+
+TEST(GgufModules, LogitsAreThoseOfTheReference) {
+  for (const char* family : {"glm4_moe", "deepseek_v3"}) {
+    SCOPED_TRACE(family);
+    const std::string golden = kModules + family + "/golden.safetensors";
+    if (!exists(golden)) GTEST_SKIP() << golden << " is not here";
+    const auto model = load_with_module(file_with_module(family).build());
+    const DraftScores scores = score_drafter(model->transformer(), read_ids(golden, "input_ids"));
+    EXPECT_LE(relative_rms(scores.logits, read_floats(golden, "mtp_logits")), tolerance(2e-3, 1e-2));
+  }
+}
+
+TEST(GgufModules, AreRefusedByNameIfTheFileHasNone) {
+  expect_error(ErrorCode::unsupported, {"m/model.gguf: the model has no module", "num_nextn_predict_layers"},
+               [] { load_with_module(file_of("glm4_moe").build()); });
+  expect_error(ErrorCode::unsupported, {"m/model.gguf", "GLM-4.5", "choose another drafter"},
+               [] { load_with_module(llama_file().build()); });
+  if (!exists(kModules + "glm4_moe/config.json")) GTEST_SKIP() << kModules << "glm4_moe is not here";
+  GgufBuilder file = file_with_module("glm4_moe");
+  std::erase_if(file.tensors, [](const GgufTensor& tensor) { return tensor.name.starts_with("blk.2."); });
+  expect_error(ErrorCode::unsupported, {"m/model.gguf", "model.layers.2.eh_proj.weight"},
+               [&] { load_with_module(file.build()); });
 }
 
 TEST(GgufModels, ADecayThatIsNotNegativeIsRefusedByName) {
