@@ -43,7 +43,6 @@ std::shared_ptr<Drafter> make_drafter(const EngineOptions& options) {
   if (options.drafter != nullptr) return options.drafter;
   switch (options.drafting.drafter) {
     case DrafterKind::none:
-      break;
     case DrafterKind::network:
       break;
     case DrafterKind::ngram:
