@@ -97,16 +97,20 @@ class FakeDraftNetwork final : public DraftNetwork {
   Slot& slot(const Batch& batch, int32_t sequence, int32_t position) {
     const int32_t page_idx = position / target_.page_tokens;
     require(page_idx < batch.page_table_stride, "a position beyond the network's page table");
-    const int32_t page = batch.page_table[static_cast<size_t>(sequence * batch.page_table_stride + page_idx)];
-    return slots_[static_cast<size_t>(page * target_.page_tokens + position % target_.page_tokens)];
+    const size_t row = static_cast<size_t>(sequence) * static_cast<size_t>(batch.page_table_stride);
+    return slot_of(batch.page_table[row + static_cast<size_t>(page_idx)], position % target_.page_tokens);
+  }
+
+  Slot& slot_of(int32_t page, int32_t index) {
+    return slots_[static_cast<size_t>(page) * static_cast<size_t>(target_.page_tokens) +
+                  static_cast<size_t>(index)];
   }
 
   void copy_pages(const Batch& batch) {
     for (const PageCopy& copy : batch.copies) {
       require(copy.table == 0, "a copy of another table");
       for (int32_t i = 0; i < copy.num_tokens; ++i)
-        slots_[static_cast<size_t>(copy.target.value * target_.page_tokens + i)] =
-            slots_[static_cast<size_t>(copy.source.value * target_.page_tokens + i)];
+        slot_of(copy.target.value, i) = slot_of(copy.source.value, i);
     }
   }
 
