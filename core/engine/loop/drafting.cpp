@@ -13,6 +13,7 @@ namespace quire {
 namespace {
 
 constexpr double kWeightOfGain = 0.125;
+constexpr double kWeightOfPass = 0.1;
 constexpr size_t kNumSizes = 4096;
 constexpr int32_t kStillSteps = 3;  // that took no time before the clock counts as still
 // Share of the time that probes may take, and the most that is saved for them, in steps.
@@ -22,6 +23,9 @@ constexpr double kFirstSaved = 2.0;  // in steps, for early corrections
 // Number of generating jobs up to which the automatic drafter is used on a device that computes steps ahead.
 // On an H200 n-grams give one job of an 8B model 2.8 times the speed, and 32 to 256 jobs 0.91 to 0.94 of it.
 constexpr int32_t kMostJobsAhead = 8;
+// The same for a network on a processor: on two cores story-3m gives one job of story-15m 1.0 to 1.4 times
+// the speed, and four jobs 0.8 of it.
+constexpr int32_t kMostJobsOnHost = 2;
 // Least weights of a step in the running acceptance of its job, and of all jobs.
 constexpr float kWeightOfStep = 0.08F;
 constexpr float kWeightOfStepOfAll = 0.02F;
@@ -311,13 +315,17 @@ bool Drafting::prefers_look_ahead() const {
   return jobs_.context().executor.follows && pace_.gain <= DraftChooser::kLeastGain;
 }
 
-// True if steps issued ahead are known to be faster for as many jobs as generate now.
+// True if so many jobs generate that the automatic drafter is known to make steps slower: on a device that
+// looks ahead, and with a network on a processor, where rows of drafts and of the network cost their full
+// time.
 bool Drafting::is_crowded() const {
   const EngineContext& context = jobs_.context();
-  const bool has_limit = context.executor.follows && context.options.drafter == nullptr &&
-                         context.options.drafting.drafter == DrafterKind::automatic;
-  return has_limit && std::count_if(jobs_.running().begin(), jobs_.running().end(),
-                                    [](const auto& job) { return is_generating(*job); }) > kMostJobsAhead;
+  const bool is_automatic =
+      context.options.drafter == nullptr && context.options.drafting.drafter == DrafterKind::automatic;
+  if (!is_automatic || (!context.executor.follows && !network_)) return false;
+  const auto most = context.executor.follows ? kMostJobsAhead : kMostJobsOnHost;
+  return std::count_if(jobs_.running().begin(), jobs_.running().end(),
+                       [](const auto& job) { return is_generating(*job); }) > most;
 }
 
 bool Drafting::looks_ahead() const {
@@ -351,6 +359,8 @@ StepCount Drafting::count(const StepPlan& plan) noexcept {
 void Drafting::observe(const StepCount& step, std::optional<Duration> period, bool is_issued) noexcept {
   if (!has_drafter()) return;
   const int32_t num_tokens = step.num_tokens;
+  // Proposals have their own measure.
+  if (period) *period -= std::min(*period, std::exchange(pace_.proposing, Duration{0}));
   const bool generates = num_tokens == step.num_lanes + step.num_drafts;
   if (!generates || !period) {
     pace_.seconds_without_probe = 0.0;
@@ -374,27 +384,71 @@ void Drafting::observe(const StepCount& step, std::optional<Duration> period, bo
 }
 
 void Drafting::follow(const StepPlan& plan, const Batch& batch, bool is_followed) {
-  if (!network_ || is_crowded() || (is_followed && network_->reads_states())) return;
-  if (!contain_drafts([&] { network_->follow(plan, batch, !is_followed); })) network_->abandon();
+  if (!network_) return;
+  network_->abandon();
+  if (is_crowded() || (is_followed && network_->reads_states())) return;
+  const bool drafts = !is_followed && wants_drafts(plan);
+  if (!drafts && may_be_followed_later(plan, batch)) return;
+  if (!contain_drafts([&] { network_->follow(plan, batch, drafts); })) network_->abandon();
+}
+
+bool Drafting::wants_drafts(const StepPlan& plan) const {
+  return std::any_of(plan.lanes.begin(), plan.lanes.end(), [&](const PlannedLane& planned) {
+    const JobRecord& job = *planned.lane->job;
+    return planned.lane == &job.lane && num_worth_drafting(job) > 0;
+  });
+}
+
+// A network that reads tokens alone makes up for steps that only generate when drafts are wanted again.
+bool Drafting::may_be_followed_later(const StepPlan& plan, const Batch& batch) const {
+  return !network_->reads_states() && batch.copies.empty() &&
+         std::all_of(plan.lanes.begin(), plan.lanes.end(), [](const PlannedLane& planned) {
+           return planned.num_tokens == 1 + planned.lane->num_candidates;
+         });
 }
 
 void Drafting::propose_by_network() {
   if (!network_) return;
+  const Clock& clock = jobs_.context().runtime.clock();
   const bool has_prompts = computes_prompts();
+  const TimePoint begin = clock.now();
   contain_drafts([&] {
     network_->propose([&](const JobRecord& job) { return has_prompts ? 0 : num_worth_drafting(job); });
   });
+  pace_.proposing = clock.now() - begin;
+  const int32_t num_passes = network_->num_passes();
+  if (num_passes == 0) return;
+  const double seconds = in_seconds(pace_.proposing) / num_passes;
+  pace_.pass_seconds += (pace_.pass_seconds == 0.0 ? 1.0 : kWeightOfPass) * (seconds - pace_.pass_seconds);
 }
 
-// Returns how many tokens the network drafts for a job: one more than were used last, fewer if none were for
-// some steps, and one when a probe is due.
+// Returns how many tokens the network drafts for a job: as many as are expected to save the time of their
+// pass and of their row, and one when a probe is due.
 int32_t Drafting::num_worth_drafting(const JobRecord& job) const {
+  const int32_t most = most_worth_trying(job);
+  const Duration plain = pace_.others.of(step_.num_tokens);
+  if (is_clock_still() || plain == Duration{0}) return most;
+  const double cost =
+      pace_.pass_seconds + time_of(step_.num_tokens + step_.num_jobs) - time_of(step_.num_tokens);
+  const DraftAcceptance& acceptance = job.drafts.acceptance ? *job.drafts.acceptance : acceptance_;
+  double saved = in_seconds(plain);
+  for (int32_t i = 0; i < most; ++i) {
+    saved *= acceptance.at(i);
+    if (saved < DraftChooser::kLeastGain * cost) return is_probe_of(job) ? std::max(i, 1) : i;
+  }
+  return most;
+}
+
+bool Drafting::is_probe_of(const JobRecord& job) {
+  return job.drafts.num_plain_steps >= kProbeInterval;
+}
+
+// Returns one draft more than were used last, none if none were for some steps, and one for a probe.
+int32_t Drafting::most_worth_trying(const JobRecord& job) const {
   constexpr int32_t kPatience = 8;
   if (!is_generating(job) || job.suspect) return 0;
-  const int32_t num_plain = job.drafts.num_plain_steps;
-  const int32_t wanted = num_plain < kPatience         ? job.drafts.num_recent + 1
-                         : num_plain >= kProbeInterval ? 1
-                                                       : 0;
+  const int32_t recent = job.drafts.num_plain_steps < kPatience ? job.drafts.num_recent + 1 : 0;
+  const int32_t wanted = is_probe_of(job) ? 1 : recent;
   return std::min(room_of(job), wanted);
 }
 

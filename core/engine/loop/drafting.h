@@ -80,7 +80,11 @@ class Drafting {
   bool prefers_look_ahead() const;
   bool has_drafter() const { return drafter_ != nullptr || network_.has_value(); }
   DraftReason reason_without_proposal(const JobRecord& job) const;
+  bool wants_drafts(const StepPlan& plan) const;
+  bool may_be_followed_later(const StepPlan& plan, const Batch& batch) const;
   int32_t num_worth_drafting(const JobRecord& job) const;
+  int32_t most_worth_trying(const JobRecord& job) const;
+  static bool is_probe_of(const JobRecord& job);
   bool is_crowded() const;
   bool looks_ahead() const;
   void probe();
@@ -112,7 +116,9 @@ class Drafting {
     double saved_seconds = 0.0;   // for probes; below 0 if they took more than expected
     // Expected time of the running step without its probe; 0: it has none.
     double seconds_without_probe = 0.0;
-    size_t next_probed = 0;  // index of the offer with which the next probe begins
+    Duration proposing{0};      // of the draft network, in the running step
+    double pass_seconds = 0.0;  // average time of a pass of its proposals
+    size_t next_probed = 0;     // index of the offer with which the next probe begins
   };
   Pace pace_;
   DraftAcceptance acceptance_;  // of all jobs; a new job begins with it

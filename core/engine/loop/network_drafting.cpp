@@ -142,6 +142,7 @@ void NetworkDrafting::compute() {
 }
 
 void NetworkDrafting::propose(const std::function<int32_t(const JobRecord&)>& num_drafts) {
+  num_passes_ = 0;
   if (draftees_.empty()) return;
   choose_draftees(num_drafts);
   if (draftees_.empty()) return settle();
@@ -223,6 +224,7 @@ gsl::span<const float> NetworkDrafting::row_of(const Drawn& drawn, int32_t row) 
 
 // Computes a row after the newest proposed token of each draftee.
 void NetworkDrafting::go_on() {
+  ++num_passes_;
   begin_pass();
   states_.of_target = false;
   for (Draftee& draftee : draftees_) {

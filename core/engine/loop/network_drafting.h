@@ -32,6 +32,8 @@ class NetworkDrafting {
   // Computes the network's rows of a step. Called when the step is verified and its pages are committed, but
   // not its tokens. `batch` is that of the step. If `drafts`, `propose` will be called.
   void follow(const StepPlan& plan, const Batch& batch, bool drafts);
+  // Returns the number of passes of the last proposals, beside that of `follow`.
+  int32_t num_passes() const { return num_passes_; }
   // Proposes nothing after the last step; called if `follow` failed.
   void abandon() noexcept { draftees_.clear(); }
   // Fills in the proposals of the jobs whose rows the network knows up to their last token. Called after the
@@ -69,6 +71,7 @@ class NetworkDrafting {
   LiveJobs& jobs_;
   TokenSampling& sampling_;
   const int32_t num_tokens_;
+  int32_t num_passes_ = 0;
   Batch batch_;
   DraftStates states_;
   DeviceDraws draws_;
