@@ -36,6 +36,7 @@ struct WorkspaceColumns {
   bool selects_keys = false;                               // true: Scratch::selected is needed
 
   int32_t& at(kernels::Scratch kind) { return scratch[static_cast<size_t>(kind)]; }
+  bool operator==(const WorkspaceColumns&) const = default;
 };
 
 // Sizes of one transformer, or of a stage of it, that determine its memory.
@@ -52,6 +53,8 @@ struct TransformerShape {
   std::vector<int32_t> rotary_dims;
   std::vector<LayerCacheSize> caches;  // [num_layers]
   WorkspaceColumns columns;
+
+  bool operator==(const TransformerShape&) const = default;
 };
 
 // Collector of the sizes that parts need. It keeps the maximum of each size.

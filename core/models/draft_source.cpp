@@ -9,7 +9,6 @@
 namespace quire {
 namespace {
 
-constexpr std::string_view kMtp = "mtp";
 constexpr uint64_t kMaxDraftConfigBytes = uint64_t{4} << 20;
 
 // Weights whose files have other names for some of the tensors.
@@ -127,7 +126,7 @@ namespace {
 
 DraftSource open_any(const FileSystem& files, const std::string& drafter,
                      std::shared_ptr<ModelSource> target) {
-  if (drafter == kMtp) return open_module(std::move(target));
+  if (drafter == kMtpDrafter) return open_module(std::move(target));
   const auto text = find_config(files, drafter);
   if (text && is_eagle3_config(*text, drafter)) return open_eagle3(files, drafter, *text, target->config());
   return open_model(files, drafter);

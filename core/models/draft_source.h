@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/file_system.h"
@@ -13,8 +14,11 @@
 
 namespace quire {
 
+// Drafter that is in the checkpoint of its target.
+inline constexpr std::string_view kMtpDrafter = "mtp";
+
 struct DraftSource {
-  std::string path;  // "mtp", or that of its files
+  std::string path;  // kMtpDrafter, or that of its files
   DraftNetworkConfig config;
   // Token of the target for each column of the network's logits; empty: the column itself.
   std::vector<TokenId> token_of;

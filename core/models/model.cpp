@@ -21,9 +21,11 @@ Placement placement_or_default(const Placement& placement, const ModelConfig& co
 // Calls build(options) with a draft network to build, if there is a source of one.
 template <typename Build>
 std::shared_ptr<const Transformer> build_with_drafter(const DraftSource* drafter, ReadScope scope,
-                                                      BuildOptions options, const Build& build) {
+                                                      const LoadMonitor& monitor, BuildOptions options,
+                                                      const Build& build) {
   if (drafter == nullptr) return build(options);
-  const std::unique_ptr<WeightProvider> of_network = drafter->weights(scope, {});
+  // Progress counts the target's bytes alone.
+  const std::unique_ptr<WeightProvider> of_network = drafter->weights(scope, {nullptr, monitor.cancel});
   const std::string name = drafter->name();
   const DraftBuild draft = {drafter->config, *of_network, drafter->token_of, name};
   options.drafter = &draft;
@@ -41,7 +43,10 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
     model->config_ = std::make_unique<const ModelConfig>(source.config());
     model->stored_ = source.tensors();
     model->num_shards_ = options.num_shards;
-    if (options.drafter != nullptr) model->drafter_name_ = options.drafter->name();
+    if (options.drafter != nullptr) {
+      model->drafter_name_ = options.drafter->name();
+      model->drafter_path_ = options.drafter->path;
+    }
     if (options.scope == ModelScope::full) {
       model->devices_ = options.devices;
       model->placement_ = placement_or_default(options.placement, *model->config_);
@@ -64,7 +69,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
 std::shared_ptr<const Transformer> Model::read_weights(const ModelOptions& options) const {
   const std::unique_ptr<WeightProvider> weights = options.source->weights(ReadScope::all, options.monitor);
   auto transformer = build_with_drafter(
-      options.drafter.get(), ReadScope::all,
+      options.drafter.get(), ReadScope::all, options.monitor,
       {BuildMode::prepare, options.threads, options.num_helpers, num_shards_, options.activations},
       [&](const BuildOptions& build) {
         return build_transformer(*config_, *weights, devices_, placement_, build);
@@ -86,9 +91,24 @@ void Model::require_same_files(ModelSource& source) const {
               "{}: the files have changed since the model was loaded; load the model again", path_);
 }
 
+// Throws if the draft network has other sizes than at the load, for which caches have their memory.
+void Model::require_same_network(const Transformer& loaded) const {
+  const std::shared_ptr<const Transformer> before = transformer();
+  const bool is_same =
+      (before->drafter == nullptr) == (loaded.drafter == nullptr) &&
+      before->state_layers == loaded.state_layers &&
+      (loaded.drafter == nullptr || before->drafter->network.shape == loaded.drafter->network.shape);
+  if (is_same) return;
+  throw Error(
+      ErrorCode::format,
+      "{}: the files of its draft network have changed since the model was loaded; load the model again",
+      path_);
+}
+
 void Model::acquire_weights(const ModelOptions& options) {
   require_same_files(*options.source);
   std::shared_ptr<const Transformer> weights = read_weights(options);
+  require_same_network(*weights);
   const MutexLock lock(mutex_);
   weights_ = std::move(weights);
 }
@@ -148,7 +168,7 @@ std::shared_ptr<const Transformer> build_outline(ModelSource& source,
   options.num_shards = num_shards;
   options.activations = activations;
   options.mode = BuildMode::plan;
-  return build_with_drafter(drafter, ReadScope::layout, options, [&](const BuildOptions& build) {
+  return build_with_drafter(drafter, ReadScope::layout, {}, options, [&](const BuildOptions& build) {
     return build_transformer(source.config(), *source.weights(ReadScope::layout, {}), devices,
                              placement_or_default(placement, source.config()), build);
   });

@@ -89,6 +89,8 @@ class Model {
   // Returns what the draft network is, such as "EAGLE-3 network PATH"; empty if the model was loaded without
   // one.
   const std::string& drafter_name() const { return drafter_name_; }
+  // Returns "mtp" or the path of the files of the draft network; empty without one.
+  const std::string& drafter_path() const { return drafter_path_; }
   // Returns the part of weight_bytes() that the draft network takes; 0 if the scope has no weights.
   uint64_t drafter_bytes() const;
   // Returns the device memory of the weights if the scope is full, otherwise the bytes of the files.
@@ -111,6 +113,7 @@ class Model {
   Model() = default;
   std::shared_ptr<const Transformer> read_weights(const ModelOptions& options) const;
   void require_same_files(ModelSource& source) const;
+  void require_same_network(const Transformer& loaded) const;
 
   std::string path_;
   ModelScope scope_ = ModelScope::full;
@@ -121,6 +124,7 @@ class Model {
   Placement placement_;
   int32_t num_shards_ = 1;
   std::string drafter_name_;
+  std::string drafter_path_;
   kernels::ActivationDtype activations_ = kernels::ActivationDtype::full;
   mutable Mutex mutex_;
   std::shared_ptr<const Transformer> weights_ QUIRE_GUARDED_BY(mutex_);

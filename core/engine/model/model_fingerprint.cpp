@@ -61,7 +61,11 @@ std::string model_fingerprint(const FileSystem& files, const Model& model,
     for (const RotaryLayer& rope : stage.ropes)
       text += longest_sequence(options) <= rope.short_context ? "s" : "l";
   }
-  return text + files_of(files, model.path());
+  text += files_of(files, model.path());
+  // Pages have the rows of the draft network.
+  const std::string& drafter = model.drafter_path();
+  if (!drafter.empty()) text += "drafter\n" + (drafter == kMtpDrafter ? drafter : files_of(files, drafter));
+  return text;
 }
 
 }  // namespace quire

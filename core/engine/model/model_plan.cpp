@@ -150,7 +150,7 @@ void open_drafter(const FileSystem& files, ModelPlanOptions& options) {
   if (is_optional && !std::all_of(options.devices.begin(), options.devices.end(), is_host)) return;
   try {
     options.draft_source = std::make_shared<const DraftSource>(
-        open_draft_source(files, is_optional ? "mtp" : options.drafter, options.source));
+        open_draft_source(files, is_optional ? std::string(kMtpDrafter) : options.drafter, options.source));
     require_same_tokens(*options.draft_source, *options.source);
   } catch (const Error& error) {
     // A checkpoint that lacks the module, or has another form of it, is loaded without it.

@@ -1,11 +1,13 @@
 // Draft networks on models: their logits equal those of other programs, their proposals are those that the
 // published checkpoints were made for, and no network changes a bit.
+#include <atomic>
 #include <iostream>
 #include <numeric>
 
 #include <gtest/gtest.h>
 
 #include "core/engine/model/model_cache.h"
+#include "core/engine/model/model_fingerprint.h"
 #include "core/models/draft_scores.h"
 #include "core/models/drafting_executor.h"
 #include "tests/core/models/golden_file.h"
@@ -247,6 +249,41 @@ TEST(DraftModelTest, AModelIsRightForItself) {
     EXPECT_EQ(answers.back(), answers[first]) << round;
   }
   EXPECT_GT(num_cached, 100);
+}
+
+// The weights of a network are read after those of its target.
+TEST(DraftModelTest, ItsLoadIsCancelledToo) {
+  std::atomic<bool> cancel{false};
+  ModelOptions options;
+  options.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
+  options.devices = {open_test_device()};
+  options.drafter = std::make_shared<const DraftSource>(
+      open_draft_source(posix_file_system(), QUIRE_EMBEDDED_MODEL, options.source));
+  options.monitor.cancel = &cancel;
+  options.monitor.progress = [&](const LoadProgress& progress) {
+    cancel = progress.done_bytes == progress.total_bytes;
+  };
+  try {
+    Model::load(options);
+    FAIL() << "a cancelled load went through";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::cancelled) << error.what();
+  }
+}
+
+// Prefix files of one network are of no use to another one, whose rows are not in them.
+TEST(DraftModelTest, PagesAreNamedAfterTheNetwork) {
+  const auto fingerprint_with = [](const std::string& drafter) {
+    const auto model =
+        drafter.empty() ? load_model(QUIRE_EMBEDDED_MODEL) : load_with_drafter(QUIRE_EMBEDDED_MODEL, drafter);
+    return model_fingerprint(posix_file_system(), *model,
+                             executor_options(model->config(), drafting_cache(4)));
+  };
+  const std::string tiny = std::string(QUIRE_TEST_DATA) + "/architectures/";
+  const std::string none = fingerprint_with(""), llama = fingerprint_with(tiny + "llama3");
+  EXPECT_NE(none, llama);
+  EXPECT_NE(llama, fingerprint_with(tiny + "qwen2"));
+  EXPECT_EQ(llama, fingerprint_with(tiny + "llama3"));
 }
 
 TEST(DraftModelTest, ChangesNoBitInAnyCompany) {

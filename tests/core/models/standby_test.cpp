@@ -2,6 +2,7 @@
 // otherwise from its files. The leased memory equals the allocated memory, and no output depends on eviction.
 // On the emulated GPU (tests/cuda_emulation) the copies complete as late as possible.
 #include <dlfcn.h>
+#include <filesystem>
 #include <iostream>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/fault_loop.h"
 #include "tests/support/job_tokens.h"
+#include "tests/support/temp_directory.h"
 
 namespace quire::testing {
 namespace {
@@ -147,6 +149,34 @@ TEST_F(ModelEvictionTest, ADraftNetworkLeavesAndReturnsWithItsModel) {
     EXPECT_EQ(use().held_bytes, whole + of_cache);
     EXPECT_EQ(leased(), whole + leased_of_cache);
   }
+}
+
+// The cache of the model has the sizes of the network that it was loaded with.
+TEST_F(ModelEvictionTest, AnotherDraftNetworkInItsPlaceIsRefused) {
+  const TempDirectory drafter;
+  const auto put = [&](const std::string& model) {
+    for (const auto& file : std::filesystem::directory_iterator(drafter.path()))
+      std::filesystem::remove(file);
+    std::filesystem::copy(model, drafter.path());
+  };
+  const std::string tiny = std::string(QUIRE_TEST_DATA) + "/architectures/llama3";
+  put(tiny);
+  const auto home = load_on(device_, drafter.path());
+  const auto cache = open(home);
+  const TokenIds before = answer(*cache, "a king");
+  const uint64_t whole = home->model()->weight_bytes(), all = leased();
+  ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().evict(ResidencyState::on_disk, kPatient), WaitEnd::ready);
+  put(QUIRE_EMBEDDED_MODEL);
+  try {
+    home->residency().wake(kPatient);
+    FAIL() << "another network was loaded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::format) << error.what();
+  }
+  EXPECT_EQ(leased(), all - whole) << "the weights are still away";
+  put(tiny);
+  EXPECT_EQ(answer(*cache, "a king"), before);
 }
 
 TEST_F(ModelEvictionTest, OnDiskNoMemoryIsHeld) {
