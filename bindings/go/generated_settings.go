@@ -92,12 +92,12 @@ type ModelOptions struct {
 	// verify (CacheOptions.Drafter). No answer depends on it. Its weights take device memory next to those of the
 	// model and leave and return with them, and its keys and values are in the pages of the caches. "auto", the
 	// default, which an empty text means as well, loads the multi-token prediction (MTP) heads of the checkpoint if it
-	// has any, otherwise no network. "none" loads no network. "mtp" loads the MTP heads. Any other text is the path of
-	// a draft model or of an EAGLE-3 network for this model, a directory or a file like that of a model; write "./mtp"
-	// for a directory with that name. ModelInfo.Drafter returns what was loaded. Runtime.LoadModel and Runtime.Plan
-	// fail with CodeNotFound if the path does not exist, and with CodeUnsupported or CodeFormat if the checkpoint has
-	// no MTP heads or the network does not fit the model, such as one with another vocabulary. ScopeTokenizer ignores
-	// the setting.
+	// has any and the model is on the CPU, otherwise no network. "none" loads no network. "mtp" loads the MTP heads.
+	// Any other text is the path of a draft model or of an EAGLE-3 network for this model, a directory or a file like
+	// that of a model; write "./mtp" for a directory with that name. ModelInfo.Drafter returns what was loaded.
+	// Runtime.LoadModel and Runtime.Plan fail with CodeNotFound if the path does not exist, and with CodeUnsupported
+	// or CodeFormat if the checkpoint has no MTP heads or the network does not fit the model, such as one with another
+	// vocabulary. ScopeTokenizer ignores the setting.
 	Drafter string
 }
 

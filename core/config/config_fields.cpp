@@ -6,6 +6,10 @@
 #include "core/config/class_defaults.h"
 
 namespace quire {
+
+std::string path_in(const std::string& directory, std::string_view name) {
+  return directory.empty() ? std::string(name) : fmt::format("{}/{}", directory, name);
+}
 namespace {
 
 constexpr size_t kMaxTokenIds = 1024;

@@ -14,6 +14,12 @@
 
 namespace quire {
 
+// Limits of the JSON files that describe a model.
+inline constexpr JsonLimits kConfigLimits = {.max_bytes = 4U << 20, .max_depth = 32, .python_numbers = true};
+
+// Returns the path of a file for messages and reads; the name alone without a directory.
+std::string path_in(const std::string& directory, std::string_view name);
+
 // The names of one field; the first one present is used. Unused entries are empty.
 using FieldNames = std::array<std::string_view, 6>;
 

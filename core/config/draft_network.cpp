@@ -9,12 +9,6 @@
 namespace quire {
 namespace {
 
-constexpr JsonLimits kLimits = {.max_bytes = 4U << 20, .max_depth = 32, .python_numbers = true};
-
-std::string config_path(const std::string& directory) {
-  return directory.empty() ? "config.json" : directory + "/config.json";
-}
-
 // Returns what a layer has that a draft model must not have; empty if there is nothing.
 std::string_view foreign_part(const LayerSpec& layer) {
   if (std::holds_alternative<EmptyPart>(layer.mixer)) return {};
@@ -26,20 +20,20 @@ std::string_view foreign_part(const LayerSpec& layer) {
 
 DraftNetworkConfig parse_mtp_network(std::string_view config_text, const ModelConfig& target,
                                      const std::string& where) {
-  const JsonValue json = parse_json(config_text, where, kLimits);
+  const JsonValue json = parse_json(config_text, where, kConfigLimits);
   return read_mtp_network(ConfigFields(JsonView(json, where)), target);
 }
 
 bool is_eagle3_config(std::string_view config_text, const std::string& directory) {
-  const std::string path = config_path(directory);
-  const JsonValue json = parse_json(config_text, path, kLimits);
+  const std::string path = path_in(directory, "config.json");
+  const JsonValue json = parse_json(config_text, path, kConfigLimits);
   return is_eagle3(JsonView(json, path));
 }
 
 DraftNetworkConfig parse_draft_network(std::string_view config_text, const ModelConfig& target,
                                        const std::string& directory) {
-  const std::string path = config_path(directory);
-  const JsonValue json = parse_json(config_text, path, kLimits);
+  const std::string path = path_in(directory, "config.json");
+  const JsonValue json = parse_json(config_text, path, kConfigLimits);
   const JsonView config(json, path);
   if (is_eagle3(config)) return read_eagle3_network(config, target);
   return as_draft_model(parse_model_config(config_text, {}, directory), path);

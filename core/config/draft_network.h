@@ -30,20 +30,21 @@ struct DraftNetworkConfig {
   DraftNetworkKind kind = DraftNetworkKind::model;
   ModelConfig network;
   // Layers of the target before which the states of a token are read, ascending, each 0 to its number of
-  // layers, which stands for the stream after the last layer. Empty: the network reads no states.
+  // layers; that number means the stream after the last layer. Empty: the network reads no states.
   std::vector<int32_t> state_layers;
   bool feeds_normed = false;         // the next token reads the state after the network's last norm
   bool borrows_embedding = false;    // it has none of its own: the target's
   bool borrows_head = false;         // likewise
-  std::string token_map;             // tensor of the token of each column of the logits, less the column;
-                                     // empty: the column itself
+  std::string token_map;             // tensor that has token - column for each column of the logits; empty:
+                                     // the token is the column
   std::vector<NamePrefix> prefixes;  // from the names in `network` to those in the files
 };
 
 // Returns the network for multi-token prediction in a checkpoint. `config_text` is its config.json and
-// `target` what was read from it; `where` names the text in messages. Of several modules it is the first.
-// Throws ErrorCode::unsupported if its family has none that can be used, or if the configuration announces
-// none. A configuration of Qwen3-Next or MiMo-V2 announces none in any case: only the tensors show it.
+// `target` what was read from it; `where` names the text in messages. If there are several modules, it is the
+// first. Throws ErrorCode::unsupported if its family has none that can be used, or if the configuration
+// announces none. A configuration of Qwen3-Next or MiMo-V2 announces none in any case: only the tensors show
+// it.
 DraftNetworkConfig parse_mtp_network(std::string_view config_text, const ModelConfig& target,
                                      const std::string& where);
 

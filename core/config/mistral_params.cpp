@@ -9,11 +9,11 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/config/config_fields.h"
 
 namespace quire {
 namespace {
 
-constexpr JsonLimits kParamsLimits = {.max_bytes = 4U << 20, .max_depth = 32, .python_numbers = true};
 constexpr int64_t kMaxSize = 1 << 30;
 constexpr int64_t kMaxLayers = 1024;
 constexpr double kMaxNumber = 1e12;
@@ -210,7 +210,7 @@ std::string_view add_class(const JsonView& params, ObjectText& config) {
 }  // namespace
 
 std::string config_of_mistral_params(std::string_view params_text, const std::string& where) {
-  const JsonValue parsed = parse_json(params_text, where, kParamsLimits);
+  const JsonValue parsed = parse_json(params_text, where, kConfigLimits);
   const JsonView params(parsed, where);
   const std::string kind = params.string_or("model_type", "transformer");
   if (kind != "transformer") refuse(params.at("model_type"), fmt::format("\"{}\"", printable(kind, 32)));

@@ -9,8 +9,6 @@
 namespace quire {
 namespace {
 
-constexpr JsonLimits kConfigLimits = {.max_bytes = 4U << 20, .max_depth = 32, .python_numbers = true};
-
 // Returns the model_type of the text part of a multimodal checkpoint; nothing if there is none.
 std::optional<JsonView> find_text_type(const ConfigFields& fields) {
   for (const std::string_view part : {"text_config", "llm_config"}) {
@@ -93,10 +91,6 @@ kernels::HeadShape first_heads(const ModelSpec& model) {
   for (const LayerSpec& layer : model.layers)
     if (const AttentionPart* const attention = layer.find_attention()) return attention->heads;
   return {};
-}
-
-std::string path_in(const std::string& directory, std::string_view name) {
-  return directory.empty() ? std::string(name) : fmt::format("{}/{}", directory, name);
 }
 
 ModelConfig parse_config(std::string_view config_text, const std::string& config_path,

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-// Names of the tensors of a family's first module, without ".weight". "{}" stands for the number of the
-// target's layers.
+// Names of the tensors of a family's first module, without ".weight". The number of
+// the target's layers replaces "{}".
 struct MtpNames {
   // Beginning of the names of the module's layer. With `feed_forward` it has attention alone, and another
   // layer has experts alone.

@@ -107,10 +107,6 @@ const DraftTransformer& require_drafter(const Transformer& transformer) {
               "draft network");
 }
 
-bool reads_states(const DraftTransformer& drafter) {
-  return drafter.network.embedding.features.has_value();
-}
-
 void require_length(const DraftTransformer& drafter, size_t num_tokens) {
   if (num_tokens < 2)
     throw Error(ErrorCode::invalid_argument, "tokens: {} are given; a draft network needs 2 or more",
@@ -127,7 +123,7 @@ void require_length(const DraftTransformer& drafter, size_t num_tokens) {
 void require_ids(const Transformer& transformer, gsl::span<const TokenId> tokens) {
   int32_t num_ids = transformer.shape.vocab_size;
   const DraftTransformer& drafter = *transformer.drafter;
-  if (!reads_states(drafter)) num_ids = std::min(num_ids, drafter.network.shape.vocab_size);
+  if (!drafter.reads_states()) num_ids = std::min(num_ids, drafter.network.shape.vocab_size);
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && tokens[i] < num_ids) continue;
     throw Error(ErrorCode::invalid_argument, "tokens[{}]: {} is not in 0 to {}", i, tokens[i], num_ids - 1)
@@ -145,7 +141,7 @@ DraftScoresShape draft_scores_shape(const Transformer& transformer, gsl::span<co
   const DraftTransformer& drafter = require_drafter(transformer);
   require_length(drafter, tokens.size());
   require_ids(transformer, tokens);
-  return {gsl::narrow<int32_t>(tokens.size()) - (reads_states(drafter) ? 1 : 0), draft_columns(transformer)};
+  return {gsl::narrow<int32_t>(tokens.size()) - (drafter.reads_states() ? 1 : 0), draft_columns(transformer)};
 }
 
 DraftScores score_drafter(const std::shared_ptr<const Transformer>& transformer,

@@ -3,13 +3,12 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/config/config_fields.h"
 #include "core/loader/tensor_names.h"
 #include "core/models/token_map.h"
 
 namespace quire {
 namespace {
-
-constexpr uint64_t kMaxDraftConfigBytes = uint64_t{4} << 20;
 
 // Weights whose files have other names for some of the tensors.
 class RenamedWeights final : public WeightProvider {
@@ -46,9 +45,9 @@ TensorNames names_of(const DraftSource& draft) {
 
 // Returns the text of a directory's config.json; nothing if `path` is not a directory with one.
 std::optional<std::string> find_config(const FileSystem& files, const std::string& path) {
-  const std::string config = path + "/config.json";
+  const std::string config = path_in(path, "config.json");
   if (!files.is_directory(path) || !files.is_file(config)) return std::nullopt;
-  return files.read_text(config, kMaxDraftConfigBytes);
+  return files.read_text(config, kConfigLimits.max_bytes);
 }
 
 // Requires the matrix at the beginning of a module, which checkpoints of other programs may have left out.

@@ -33,7 +33,7 @@ struct MemoryBytes {
 MemoryBytes plan_stage(const Device& device, const StageSizes& sizes);
 MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
                        const TransformerExecutorOptions& options);
-// Plans the pages, activations and context of the draft network; none without one.
+// Plans the pages, activations and context of the draft network; all bytes are 0 if there is no network.
 MemoryBytes plan_drafter(const Transformer& transformer, const TransformerExecutorOptions& options);
 
 // Returns the device memory that each shard needs for pages, activations and contexts, over all stages.

@@ -95,6 +95,8 @@ struct DraftTransformer {
   int32_t max_positions = 0;      // of a sequence
   std::vector<TokenId> token_of;  // of each column of its logits; empty: the column itself
   std::string name;               // such as "EAGLE-3 network PATH"
+
+  bool reads_states() const { return network.embedding.features.has_value(); }
 };
 
 }  // namespace quire

@@ -11,21 +11,19 @@ using kernels::Scratch;
 
 namespace {
 
-// True if all heads can be stored in a format whose blocks have 32 elements.
-bool has_whole_blocks(const TransformerShape& shape) {
-  return std::all_of(shape.caches.begin(), shape.caches.end(), [](const LayerCacheSize& size) {
-    return size.head_dim % 32 == 0 && size.value_dim % 32 == 0;
-  });
-}
-
-bool is_in_blocks(kernels::KvFormat format) {
-  return format == kernels::KvFormat::q8 || format == kernels::KvFormat::q4;
+// Returns the format, or f16 if it cannot hold all heads.
+kernels::KvFormat format_for(kernels::KvFormat format, const TransformerShape& shape) {
+  const bool holds_all =
+      std::all_of(shape.caches.begin(), shape.caches.end(), [format](const LayerCacheSize& size) {
+        return kernels::holds_heads(format, size.head_dim) && kernels::holds_heads(format, size.value_dim);
+      });
+  return holds_all ? format : kernels::KvFormat::f16;
 }
 
 DraftNetworkLimits limits_of(const DraftTransformer& drafter, const TransformerExecutor& network,
                              const TransformerExecutorOptions& options) {
   DraftNetworkLimits limits;
-  limits.reads_states = drafter.network.embedding.features.has_value();
+  limits.reads_states = drafter.reads_states();
   limits.max_tokens = options.max_tokens;
   limits.max_sequences = options.max_sequences;
   limits.max_positions = std::min(longest_sequence(options), drafter.max_positions);
@@ -60,10 +58,8 @@ TransformerExecutorOptions draft_executor_options(const DraftTransformer& drafte
   if (!drafter.token_of.empty()) options.max_draw_edits = 0;
   options.kv.windows.clear();
   options.kv.num_state_slots = options.kv.least_state_slots = 0;
-  if (!has_whole_blocks(drafter.network.shape)) {
-    if (is_in_blocks(options.kv.key_format)) options.kv.key_format = kernels::KvFormat::f16;
-    if (is_in_blocks(options.kv.value_format)) options.kv.value_format = kernels::KvFormat::f16;
-  }
+  options.kv.key_format = format_for(options.kv.key_format, drafter.network.shape);
+  options.kv.value_format = format_for(options.kv.value_format, drafter.network.shape);
   return options;
 }
 

@@ -71,6 +71,21 @@ struct Batch : BatchStates {
   std::vector<int32_t> logit_rows;  // [L] rows of T whose logits are needed, ascending
   bool wants_hidden = false;  // true if the hidden states of all T rows after the last norm are needed too
 
+  // Removes all rows and copies. The page tables stay until they are written.
+  void clear() {
+    state_copies.clear();
+    state_slots.clear();
+    state_banks.clear();
+    copies.clear();
+    token_ids.clear();
+    drawn_rows.clear();
+    positions.clear();
+    sequence_of_token.clear();
+    sequence_starts.assign(1, 0);
+    kv_lengths.clear();
+    logit_rows.clear();
+    wants_hidden = false;
+  }
   int32_t num_tokens() const { return gsl::narrow_cast<int32_t>(token_ids.size()); }
   int32_t num_sequences() const { return gsl::narrow_cast<int32_t>(kv_lengths.size()); }
   int32_t num_logit_rows() const { return gsl::narrow_cast<int32_t>(logit_rows.size()); }

@@ -55,6 +55,17 @@ constexpr BatchView with_page_table(BatchView batch, int32_t table) {
 // Storage format of keys and values. Formats q8 and q4 are described in docs/formats.md, "KV cache".
 enum class KvFormat : uint8_t { f16, fp8, q8, q4 };
 
+// Elements of a head that share a scale in the quantized formats.
+inline constexpr int32_t kKvScaleGroup = 32;
+
+QUIRE_HOST_AND_DEVICE constexpr bool is_quantized(KvFormat format) {
+  return format == KvFormat::q8 || format == KvFormat::q4;
+}
+// True if heads of this dimension can be stored in the format.
+constexpr bool holds_heads(KvFormat format, int32_t dim) {
+  return !is_quantized(format) || dim % kKvScaleGroup == 0;
+}
+
 struct KvShape {
   KvFormat key_format = KvFormat::f16;
   KvFormat value_format = KvFormat::f16;
@@ -97,10 +108,10 @@ constexpr size_t kv_data_bytes(const KvShape& shape, KvFormat format) {
 
 // Returns the bytes of the f16 scales, one per 32 elements; 0 for formats without scales.
 constexpr size_t kv_scale_bytes(const KvShape& shape, KvFormat format) {
-  if (format == KvFormat::f16 || format == KvFormat::fp8) return 0;
+  if (!is_quantized(format)) return 0;
   const size_t elements = size_t(shape.num_pages) * size_t(shape.num_kv_heads) * size_t(shape.page_tokens) *
                           size_t(shape.head_dim);
-  return elements / 32 * 2;
+  return elements / kKvScaleGroup * 2;
 }
 
 // One layer of the paged KV cache, device memory. Keys are stored after rotary embedding.

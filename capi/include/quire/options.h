@@ -225,9 +225,10 @@ QUIRE_API int32_t quire_model_options_set_activation_dtype(quire_model_options* 
  * caches.
  *
  * "auto", the default, which an empty text means as well, loads the multi-token prediction (MTP) heads of the
- * checkpoint if it has any, otherwise no network. "none" loads no network. "mtp" loads the MTP heads. Any
- * other text is the path of a draft model or of an EAGLE-3 network for this model, a directory or a file like
- * that of a model; write "./mtp" for a directory with that name. quire_model_drafter returns what was loaded.
+ * checkpoint if it has any and the model is on the CPU, otherwise no network. "none" loads no network. "mtp"
+ * loads the MTP heads. Any other text is the path of a draft model or of an EAGLE-3 network for this model, a
+ * directory or a file like that of a model; write "./mtp" for a directory with that name. quire_model_drafter
+ * returns what was loaded.
  *
  * quire_model_load and quire_plan_create fail with QUIRE_ERROR_NOT_FOUND if the path does not exist, and with
  * QUIRE_ERROR_UNSUPPORTED or QUIRE_ERROR_FORMAT if the checkpoint has no MTP heads or the network does not

@@ -6,21 +6,6 @@ namespace quire {
 
 namespace {
 
-void clear(Batch& batch) {
-  batch.copies.clear();
-  batch.state_copies.clear();
-  batch.state_slots.clear();
-  batch.state_banks.clear();
-  batch.token_ids.clear();
-  batch.drawn_rows.clear();
-  batch.positions.clear();
-  batch.sequence_of_token.clear();
-  batch.sequence_starts.assign(1, 0);
-  batch.kv_lengths.clear();
-  batch.logit_rows.clear();
-  batch.wants_hidden = false;
-}
-
 // Appends the tokens of a lane. The last one may be a token that the previous pass samples.
 void append_tokens(const PlannedLane& lane, Batch& batch) {
   const auto sequence_idx = batch.num_sequences();
@@ -77,7 +62,7 @@ void append_page_tables(const StepPlan& plan, const PageTableShape& shape, Batch
 
 void build_batch(StepPlan& plan, gsl::span<const PageCopy> copies, const PageTableShape& shape,
                  Batch& batch) {
-  clear(batch);
+  batch.clear();
   batch.copies.assign(copies.begin(), copies.end());
   for (PlannedLane& lane : plan.lanes) append(lane, batch);
   append_page_tables(plan, shape, batch);

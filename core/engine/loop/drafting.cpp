@@ -89,9 +89,8 @@ void observe_step(StepTimes& times, int32_t num_tokens, Duration period) noexcep
   times.observe(num_tokens, period);
 }
 
-// Drafts are optional: without memory for them the step goes on without them. Rethrows the loss of the
-// device.
-// Returns false if the action failed.
+// Runs an action and returns whether it succeeded. Drafts are optional, so the step goes on if there is no
+// memory for them. Rethrows the loss of the device.
 template <typename Action>
 bool contain_drafts(const Action& action) {
   return contain("no memory for drafts", action, [](ErrorCode code, std::string_view) {

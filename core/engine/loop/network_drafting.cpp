@@ -42,7 +42,6 @@ NetworkDrafting::NetworkDrafting(DraftNetwork& network, LiveJobs& jobs, TokenSam
 }
 
 void NetworkDrafting::follow(const StepPlan& plan, const Batch& batch, bool drafts) {
-  draftees_.clear();
   begin_pass();
   std::copy_if(batch.copies.begin(), batch.copies.end(), std::back_inserter(batch_.copies),
                [](const PageCopy& copy) { return copy.table == 0; });
@@ -59,13 +58,7 @@ void NetworkDrafting::settle() {
 }
 
 void NetworkDrafting::begin_pass() {
-  batch_.copies.clear();
-  batch_.token_ids.clear();
-  batch_.positions.clear();
-  batch_.sequence_of_token.clear();
-  batch_.sequence_starts.assign(1, 0);
-  batch_.kv_lengths.clear();
-  batch_.logit_rows.clear();
+  batch_.clear();
   states_.rows.clear();
   sequences_.clear();
 }
@@ -95,7 +88,7 @@ void NetworkDrafting::add_lane(const PlannedLane& planned, bool drafts) {
     draftees_.push_back({lane.job, num_after, 0, end - 1, batch_.num_logit_rows()});
     batch_.logit_rows.push_back(batch_.num_tokens() - 1);
   }
-  end_sequence(*lane.sequence, end - first);
+  end_sequence(*lane.sequence);
   lane.num_followed = end;
 }
 
@@ -115,8 +108,7 @@ void NetworkDrafting::add_row(TokenId token, int32_t position) {
   batch_.sequence_of_token.push_back(batch_.num_sequences());
 }
 
-void NetworkDrafting::end_sequence(SequenceId sequence, int32_t num_rows) {
-  Expects(num_rows > 0);
+void NetworkDrafting::end_sequence(SequenceId sequence) {
   batch_.sequence_starts.push_back(batch_.num_tokens());
   batch_.kv_lengths.push_back(batch_.positions.back() + 1);
   sequences_.push_back(sequence);
@@ -232,7 +224,7 @@ void NetworkDrafting::go_on() {
     if (network_.limits().reads_states) states_.rows.push_back(draftee.row);
     draftee.row = batch_.num_logit_rows();
     batch_.logit_rows.push_back(batch_.num_tokens() - 1);
-    end_sequence(*draftee.job->lane.sequence, 1);
+    end_sequence(*draftee.job->lane.sequence);
   }
   compute();
 }

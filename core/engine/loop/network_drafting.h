@@ -34,7 +34,7 @@ class NetworkDrafting {
   void follow(const StepPlan& plan, const Batch& batch, bool drafts);
   // Returns the number of passes of the last proposals, beside that of `follow`.
   int32_t num_passes() const { return num_passes_; }
-  // Proposes nothing after the last step; called if `follow` failed.
+  // Forgets the jobs of the last step. Called before each step, and if `follow` failed.
   void abandon() noexcept { draftees_.clear(); }
   // Fills in the proposals of the jobs whose rows the network knows up to their last token. Called after the
   // tokens of the step were committed. num_drafts returns how many tokens a job wants.
@@ -56,7 +56,7 @@ class NetworkDrafting {
   void add_lane(const PlannedLane& planned, bool drafts);
   int32_t first_row_of(const PlannedLane& planned) const;
   void add_row(TokenId token, int32_t position);
-  void end_sequence(SequenceId sequence, int32_t num_rows);
+  void end_sequence(SequenceId sequence);
   void compute();
   void settle();
   void choose_draftees(const std::function<int32_t(const JobRecord&)>& num_drafts);

@@ -23,9 +23,9 @@ struct ModelLoadOptions {
   // Bytes to leave free on each device, or one number for all; empty: 256 MiB on GPUs, none on the CPU.
   std::vector<uint64_t> reserve;
   std::optional<ModelCacheOptions> cache;  // memory to leave for a cache; not set: one of kPlannedTokens
-  // Draft network to load with the model: empty or "none" for no network, "mtp" for the MTP heads of the
-  // checkpoint, "auto" for "mtp" if it has them and otherwise "none", or the path of a draft model or of an
-  // EAGLE-3 network.
+  // Draft network to load with the model. Empty or "none": no network. "mtp": the MTP heads of the
+  // checkpoint. "auto": on the CPU "mtp" if the checkpoint has them, otherwise "none". Any other text: the
+  // path of a draft model or of an EAGLE-3 network.
   std::string drafter = "auto";
   ModelScope scope = ModelScope::full;
   bool is_lazy = false;  // the first job loads the weights

@@ -125,23 +125,19 @@ void require_network(const Model& model, const DraftingOptions& drafting) {
       .at("drafter");
 }
 
-bool is_quantized(kernels::KvFormat format) {
-  return format == kernels::KvFormat::q8 || format == kernels::KvFormat::q4;
-}
-
 bool is_on_device(const Device& device, kernels::KvFormat format) {
   using kernels::KvFormat;
   return format == KvFormat::f16 || (format == KvFormat::fp8 ? device.has(kernels::kCapabilityKvFp8)
                                                              : device.has(kernels::kCapabilityKvQuantized));
 }
 
-// Returns an error text if the heads cannot be stored in the format: 32 elements of a head share a scale.
+// Returns an error text if the heads cannot be stored in the format.
 std::string refusal_of_heads(kernels::KvFormat format, int32_t head_dim, const char* what) {
-  if (!is_quantized(format) || head_dim % 32 == 0) return {};
+  if (kernels::holds_heads(format, head_dim)) return {};
   return fmt::format(
-      "kv_format: heads have {} of {} elements, but the formats q8 and q4 need multiples of 32; use f16 "
+      "kv_format: heads have {} of {} elements, but the formats q8 and q4 need multiples of {}; use f16 "
       "or fp8",
-      what, head_dim);
+      what, head_dim, kernels::kKvScaleGroup);
 }
 
 }  // namespace

@@ -34,13 +34,13 @@ std::string files_of(const FileSystem& files, const std::string& path) {
   if (is_synthetic(path)) return path;
   std::string text;
   if (!files.is_directory(path)) {
-    for (const GgufFile& part : open_gguf_files(files, path)) text += sums_of(*part.file()) + "\n";
+    for (const GgufFile& part : open_gguf_files(files, path)) text.append(sums_of(*part.file())).append("\n");
     return text;
   }
   for (const std::string& name : files.list(path)) {
     if (name.ends_with(".safetensors") || name == "model.safetensors.index.json" || name == "config.json" ||
         name == "params.json")
-      text += fmt::format("{} {}\n", name, sums_of(*files.open(path + "/" + name)));
+      text += fmt::format("{} {}\n", name, sums_of(*files.open(fmt::format("{}/{}", path, name))));
   }
   return text;
 }

@@ -5,10 +5,6 @@
 namespace quire::kernels {
 namespace {
 
-constexpr bool is_quantized(KvFormat format) {
-  return format == KvFormat::q8 || format == KvFormat::q4;
-}
-
 // Address of one head of one token.
 struct CacheRow {
   uint8_t* codes;

@@ -355,10 +355,6 @@ __device__ __forceinline__ void load_chunk(const PageReader& from, int chunk, ui
   commit_copies();
 }
 
-__device__ __forceinline__ bool is_quantized(KvFormat format) {
-  return format == KvFormat::q8 || format == KvFormat::q4;
-}
-
 // Returns 2^31 / divisor, rounded up. It turns a division, which takes 40 instructions, into a
 // multiplication.
 __host__ __device__ constexpr uint32_t reciprocal_of(int32_t divisor) {

@@ -43,7 +43,7 @@ class TensorWalk {
     return left;
   }
 
-  // A tensor of an expert or a part in a tensor of its own has a number in its name.
+  // Checks the tensor of a matrix, or the tensors of num_tensors experts, whose names have their numbers.
   void matrix(const MatrixPart& part, int32_t num_tensors = 1) {
     const Shape one = part.transposed ? Shape{part.num_in, part.num_out} : Shape{part.num_out, part.num_in};
     Shape shape = one;

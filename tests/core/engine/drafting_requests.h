@@ -2,6 +2,7 @@
 #pragma once
 
 #include <random>
+#include <string>
 #include <vector>
 
 #include "tests/simulation/sums_constraint.h"
@@ -83,6 +84,36 @@ inline FakeEngineOptions any_memory(std::mt19937_64& random) {
   if (random() % 3 == 0)
     limits.windows.push_back({3 + static_cast<int32_t>(random() % 30), limits.num_pages});
   return options;
+}
+
+inline FakeEngineOptions on_clock(FakeEngineOptions options, const SimulatedClock& clock) {
+  options.clock = &clock;
+  return options;
+}
+
+// Sums over several engines.
+struct CompanyTotals {
+  uint64_t num_drafts = 0;
+  uint64_t num_accepted = 0;
+  uint64_t num_preemptions = 0;
+};
+
+// Runs jobs in a random schedule on a device whose steps take time on `clock`. Returns what is wrong: a text
+// that is not that of the job alone, or pages that are still in use.
+inline std::string run_in_company(FakeEngine& engine, SimulatedClock& clock,
+                                  const std::vector<KnownJob>& known, std::mt19937_64& random,
+                                  CompanyTotals& totals) {
+  int32_t num_tokens = 0;
+  engine.executor->before_step = [&](const Batch& batch) { num_tokens = batch.num_tokens(); };
+  engine.executor->before_wait = [&] { clock.advance(std::chrono::microseconds(1000 + num_tokens)); };
+  std::string wrong = run_random_schedule(*engine.cache, known, random);
+  engine.executor->before_step = nullptr;
+  engine.executor->before_wait = nullptr;
+  const CacheStats stats = engine.cache->stats();
+  totals.num_drafts += stats.draft_tokens;
+  totals.num_accepted += stats.draft_tokens_accepted;
+  totals.num_preemptions += stats.preemptions;
+  return wrong.empty() && stats.pages.referenced != 0 ? "pages are still in use" : wrong;
 }
 
 }  // namespace quire::testing

@@ -63,9 +63,7 @@ TEST(DraftingTest, NoDrafterChangesTheOutputOfAJobAlone) {
 
 TEST(DraftingTest, NoDrafterChangesTheOutputInAnyCompany) {
   const std::vector<KnownJob> known = known_jobs();
-  uint64_t num_drafts = 0;
-  uint64_t num_accepted = 0;
-  uint64_t num_preemptions = 0;
+  CompanyTotals totals;
   for (uint64_t seed = 1; seed <= 300; seed += stride_if_sanitized(10)) {
     std::mt19937_64 random(seed);
     FakeEngineOptions options = any_memory(random);
@@ -73,22 +71,13 @@ TEST(DraftingTest, NoDrafterChangesTheOutputInAnyCompany) {
     draft_known(options, texts, 1 + static_cast<int32_t>(random() % kMaxDrafts), seed);
     if (random() % 4 == 0) options.cache.drafter = nullptr;  // n-grams
     SimulatedClock clock;
-    options.clock = &clock;
-    FakeEngine engine(options);
-    int32_t num_tokens = 0;
-    engine.executor->before_step = [&](const Batch& batch) { num_tokens = batch.num_tokens(); };
-    engine.executor->before_wait = [&] { clock.advance(std::chrono::microseconds(1000 + num_tokens)); };
-    ASSERT_EQ(run_random_schedule(*engine.cache, known, random), "") << "seed " << seed;
-    const CacheStats stats = engine.cache->stats();
-    ASSERT_EQ(stats.pages.referenced, 0) << "seed " << seed;
+    FakeEngine engine(on_clock(options, clock));
+    ASSERT_EQ(run_in_company(engine, clock, known, random, totals), "") << "seed " << seed;
     ASSERT_EQ(texts->num_broken, 0) << "seed " << seed;
-    num_drafts += stats.draft_tokens;
-    num_accepted += stats.draft_tokens_accepted;
-    num_preemptions += stats.preemptions;
   }
-  EXPECT_GT(num_accepted, 1000U / stride_if_sanitized(10));
-  EXPECT_GT(num_drafts - num_accepted, 1000U / stride_if_sanitized(10));
-  EXPECT_GT(num_preemptions, 100U / stride_if_sanitized(10));
+  EXPECT_GT(totals.num_accepted, 1000U / stride_if_sanitized(10));
+  EXPECT_GT(totals.num_drafts - totals.num_accepted, 1000U / stride_if_sanitized(10));
+  EXPECT_GT(totals.num_preemptions, 100U / stride_if_sanitized(10));
 }
 
 // A text that repeats a sentence of nine tokens, which the constraint makes the only one.

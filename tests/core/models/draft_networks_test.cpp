@@ -6,11 +6,11 @@
 
 #include <gtest/gtest.h>
 
-#include "core/engine/model/model_cache.h"
 #include "core/engine/model/model_fingerprint.h"
 #include "core/models/draft_scores.h"
 #include "core/models/drafting_executor.h"
 #include "tests/core/models/golden_file.h"
+#include "tests/core/models/still_cache.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/json_text.h"
 #include "tests/support/random_schedule.h"
@@ -162,30 +162,18 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenNetworks,
                                            GoldenNetwork{"eagle3_norm_before", true}),
                          [](const auto& of) { return std::string(of.param.name); });
 
+// Returns options of a cache that drafts with the network of its model; without drafts if max_drafts is 0.
 ModelCacheOptions drafting_cache(int32_t max_drafts) {
-  ModelCacheOptions options;
-  options.max_tokens = 2048;
-  options.max_seq_len = 512;
-  options.page_tokens = 16;
-  options.max_batch_size = 6;
-  options.max_chunk_tokens = 64;
-  options.engine.start_thread = false;
-  options.engine.check_invariants = true;
-  options.engine.drafting = {max_drafts > 0 ? DrafterKind::network : DrafterKind::none,
-                             std::max(max_drafts, 1)};
+  ModelCacheOptions options = small_cache();
+  if (max_drafts > 0) options.engine.drafting = {DrafterKind::network, max_drafts};
   return options;
 }
 
-// The clock does not advance, so drafts are used whenever there are some.
 std::shared_ptr<Engine> still_engine(const std::shared_ptr<const Model>& model, int32_t max_drafts) {
-  static const SimulatedClock clock;
-  RuntimeOptions runtime;
-  runtime.clock = &clock;
-  return create_model_cache(Runtime::create(std::move(runtime)), model, drafting_cache(max_drafts));
+  return still_cache(model, drafting_cache(max_drafts));
 }
 
-// Random models draft hardly anything right, so a test of bits has them propose what the target draws: a
-// network of the target's own weights does.
+// Returns jobs for a model with random weights, whose networks propose hardly anything that is right.
 std::vector<JobRequest> jobs_of(int32_t vocab_size) {
   std::vector<JobRequest> all;
   for (uint64_t seed = 0; seed < 6; ++seed) {
@@ -220,15 +208,12 @@ TEST_P(GoldenNetworks, ChangeNoBit) {
 // memory, in a cache that grows, and after forks.
 TEST(DraftModelTest, AModelIsRightForItself) {
   const auto model = load_with_drafter(QUIRE_EMBEDDED_MODEL, QUIRE_EMBEDDED_MODEL);
-  static const SimulatedClock clock;
-  RuntimeOptions runtime;
-  runtime.clock = &clock;
   ModelCacheOptions options = drafting_cache(4);
   options.max_tokens = 256;
   options.max_seq_len = 128;
   options.min_tokens = 128;
   options.engine.prefixes.host_bytes = uint64_t{64} << 20;
-  const auto engine = create_model_cache(Runtime::create(std::move(runtime)), model, options);
+  const auto engine = still_cache(model, options);
   std::vector<TokenIds> answers;
   int32_t num_cached = 0;
   for (int32_t round = 0; round < 12; ++round) {

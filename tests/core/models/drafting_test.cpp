@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/engine/model/model_cache.h"
 #include "tests/core/models/golden_file.h"
+#include "tests/core/models/still_cache.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/fake_drafter.h"
 #include "tests/support/golden_families.h"
@@ -12,28 +12,6 @@
 
 namespace quire::testing {
 namespace {
-
-ModelCacheOptions small_cache() {
-  ModelCacheOptions options;
-  options.max_tokens = 2048;
-  options.max_seq_len = 512;
-  options.page_tokens = 16;
-  options.max_batch_size = 6;
-  options.max_chunk_tokens = 64;
-  options.engine.start_thread = false;
-  options.engine.check_invariants = true;
-  options.engine.drafting.drafter = DrafterKind::none;
-  return options;
-}
-
-// The clock does not advance, so drafts are used whenever there are some.
-std::shared_ptr<Engine> still_cache(const std::shared_ptr<const Model>& model,
-                                    const ModelCacheOptions& options) {
-  static const SimulatedClock clock;
-  RuntimeOptions runtime;
-  runtime.clock = &clock;
-  return create_model_cache(Runtime::create(std::move(runtime)), model, options);
-}
 
 std::shared_ptr<const Model> embedded_model() {
   static const std::shared_ptr<const Model> model = load_model(QUIRE_EMBEDDED_MODEL);

@@ -37,8 +37,20 @@ Function* emulated_function(const char* name) {
   return library == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library, name));
 }
 
+// Does not advance, so that drafts are used whenever there are some. Waits end when they are notified.
+class StillClock final : public Clock {
+ public:
+  TimePoint now() const override { return TimePoint(std::chrono::seconds(1)); }
+  bool wait_until(std::condition_variable& condition, std::unique_lock<std::mutex>& lock, TimePoint,
+                  const std::function<bool()>& ready) const override {
+    return condition.wait_for(lock, kPatience, ready);
+  }
+};
+
 class ModelEvictionTest : public ::testing::Test {
  protected:
+  explicit ModelEvictionTest(RuntimeOptions options = {}) : runtime_(Runtime::create(std::move(options))) {}
+
   std::shared_ptr<const ResidentModel> load() { return load_on(device_); }
   std::shared_ptr<const ResidentModel> load_on(const std::shared_ptr<Device>& device,
                                                const std::string& drafter = "none") {
@@ -88,7 +100,19 @@ class ModelEvictionTest : public ::testing::Test {
   uint64_t pinned() const { return runtime_->leased_bytes(kPinnedMemory); }
 
   const std::shared_ptr<Device> device_ = open_test_device();
-  const std::shared_ptr<Runtime> runtime_ = Runtime::create({});
+  const std::shared_ptr<Runtime> runtime_;
+};
+
+RuntimeOptions on_a_still_clock() {
+  static const StillClock clock;
+  RuntimeOptions options;
+  options.clock = &clock;
+  return options;
+}
+
+class DraftNetworkEvictionTest : public ModelEvictionTest {
+ protected:
+  DraftNetworkEvictionTest() : ModelEvictionTest(on_a_still_clock()) {}
 };
 
 TEST_F(ModelEvictionTest, OutputsAreTheSameAndLeasesMatch) {
@@ -121,7 +145,7 @@ TEST_F(ModelEvictionTest, OutputsAreTheSameAndLeasesMatch) {
   EXPECT_EQ(home->residency().figures().wakes, 2U);
 }
 
-TEST_F(ModelEvictionTest, ADraftNetworkLeavesAndReturnsWithItsModel) {
+TEST_F(DraftNetworkEvictionTest, LeavesAndReturnsWithItsModel) {
   const auto home = load_on(device_, QUIRE_EMBEDDED_MODEL);
   const uint64_t whole = use().held_bytes;
   EXPECT_EQ(leased(), whole);
@@ -152,7 +176,7 @@ TEST_F(ModelEvictionTest, ADraftNetworkLeavesAndReturnsWithItsModel) {
 }
 
 // The cache of the model has the sizes of the network that it was loaded with.
-TEST_F(ModelEvictionTest, AnotherDraftNetworkInItsPlaceIsRefused) {
+TEST_F(DraftNetworkEvictionTest, AnotherInItsPlaceIsRefused) {
   const TempDirectory drafter;
   const auto put = [&](const std::string& model) {
     for (const auto& file : std::filesystem::directory_iterator(drafter.path()))
