@@ -38,6 +38,27 @@ struct JobDrafts {
   TokenIds proposal;                // of the drafter, for the next step
   int32_t num_proposed_after = -1;  // tokens of the job that the proposal of a draft network continues
   int32_t num_recent = kMaxDrafts;  // of the last step with drafts
+  // Of a draft network: the steps that still have a draft whatever it costs, so that the cost is measured,
+  // and the number of steps without drafts after which it is measured again.
+  int32_t num_trials = kTrialSteps;
+  int32_t probe_interval = kProbeInterval;
+
+  static constexpr int32_t kTrialSteps = 4;
+  static constexpr int32_t kProbeInterval = 32;
+  static constexpr int32_t kLongestProbeInterval = 1024;
+
+  // Counts a step with drafts. Each measurement after which no drafts are used doubles the time to the next
+  // one: the network must compute all tokens in between.
+  void count_step_with_drafts(int32_t num_drafts) {
+    const bool is_probe = num_plain_steps >= probe_interval;
+    if (is_probe)
+      probe_interval = std::min(2 * probe_interval, kLongestProbeInterval);
+    else if (num_trials == 0)
+      probe_interval = kProbeInterval;
+    num_trials = is_probe ? kTrialSteps - 1 : std::max(num_trials - 1, 0);
+    num_plain_steps = 0;
+    num_recent = num_drafts;
+  }
 };
 
 // Results of a step for a job: verify fills them in, commit applies them.

@@ -13,7 +13,7 @@ namespace quire {
 namespace {
 
 constexpr double kWeightOfGain = 0.125;
-constexpr double kWeightOfPass = 0.1;
+constexpr double kWeightOfNetwork = 0.1;
 constexpr size_t kNumSizes = 4096;
 constexpr int32_t kStillSteps = 3;  // that took no time before the clock counts as still
 // Share of the time that probes may take, and the most that is saved for them, in steps.
@@ -87,6 +87,18 @@ void observe_step(StepTimes& times, int32_t num_tokens, Duration period) noexcep
     period = to_duration(weighed);
   }
   times.observe(num_tokens, period);
+}
+
+// Adds a measured time to an average.
+void average(double& seconds, double measured) noexcept {
+  seconds += (seconds == 0.0 ? 1.0 : kWeightOfNetwork) * (measured - seconds);
+}
+
+// True if each lane of the step computes its next token and its drafts.
+bool only_generates(const StepPlan& plan) {
+  return std::all_of(plan.lanes.begin(), plan.lanes.end(), [](const PlannedLane& planned) {
+    return planned.num_tokens == 1 + planned.lane->num_candidates;
+  });
 }
 
 // Runs an action and returns whether it succeeded. Drafts are optional, so the step goes on if there is no
@@ -234,8 +246,7 @@ void Drafting::choose() {
     if (offers_[i].num_drafts == 0) continue;
     set_reason(job, counts_[i] > 0 ? DraftReason::drafting : DraftReason::costs_more);
     if (counts_[i] == 0) continue;
-    job.drafts.num_plain_steps = 0;
-    job.drafts.num_recent = counts_[i];
+    job.drafts.count_step_with_drafts(counts_[i]);
     job.propose(gsl::span<const TokenId>(job.drafts.proposal).first(static_cast<size_t>(counts_[i])));
   }
 }
@@ -358,8 +369,8 @@ StepCount Drafting::count(const StepPlan& plan) noexcept {
 void Drafting::observe(const StepCount& step, std::optional<Duration> period, bool is_issued) noexcept {
   if (!has_drafter()) return;
   const int32_t num_tokens = step.num_tokens;
-  // Proposals have their own measure.
-  if (period) *period -= std::min(*period, std::exchange(pace_.proposing, Duration{0}));
+  // The draft network has measures of its own.
+  if (period) *period -= std::min(*period, std::exchange(pace_.by_network, Duration{0}));
   const bool generates = num_tokens == step.num_lanes + step.num_drafts;
   if (!generates || !period) {
     pace_.seconds_without_probe = 0.0;
@@ -388,7 +399,21 @@ void Drafting::follow(const StepPlan& plan, const Batch& batch, bool is_followed
   if (is_crowded() || (is_followed && network_->reads_states())) return;
   const bool drafts = !is_followed && wants_drafts(plan);
   if (!drafts && may_be_followed_later(plan, batch)) return;
-  if (!contain_drafts([&] { network_->follow(plan, batch, drafts); })) network_->abandon();
+  const Duration taken = time_network([&] {
+    if (!contain_drafts([&] { network_->follow(plan, batch, drafts); })) network_->abandon();
+  });
+  pace_.follows.observe(network_->num_rows(), taken);
+}
+
+// Runs an action of the draft network and returns its time, which is not counted as that of the step.
+template <typename Action>
+Duration Drafting::time_network(const Action& action) {
+  const Clock& clock = jobs_.context().runtime.clock();
+  const TimePoint begin = clock.now();
+  action();
+  const Duration taken = clock.now() - begin;
+  pace_.by_network += taken;
+  return taken;
 }
 
 bool Drafting::wants_drafts(const StepPlan& plan) const {
@@ -400,46 +425,56 @@ bool Drafting::wants_drafts(const StepPlan& plan) const {
 
 // A network that reads tokens alone makes up for steps that only generate when drafts are wanted again.
 bool Drafting::may_be_followed_later(const StepPlan& plan, const Batch& batch) const {
-  return !network_->reads_states() && batch.copies.empty() &&
-         std::all_of(plan.lanes.begin(), plan.lanes.end(), [](const PlannedLane& planned) {
-           return planned.num_tokens == 1 + planned.lane->num_candidates;
-         });
+  return !network_->reads_states() && batch.copies.empty() && only_generates(plan);
 }
 
 void Drafting::propose_by_network() {
   if (!network_) return;
-  const Clock& clock = jobs_.context().runtime.clock();
   const bool has_prompts = computes_prompts();
-  const TimePoint begin = clock.now();
-  contain_drafts([&] {
-    network_->propose([&](const JobRecord& job) { return has_prompts ? 0 : num_worth_drafting(job); });
+  const Duration taken = time_network([&] {
+    contain_drafts([&] {
+      network_->propose([&](const JobRecord& job) { return has_prompts ? 0 : num_worth_drafting(job); });
+    });
   });
-  pace_.proposing = clock.now() - begin;
   const int32_t num_passes = network_->num_passes();
-  if (num_passes == 0) return;
-  const double seconds = in_seconds(pace_.proposing) / num_passes;
-  pace_.pass_seconds += (pace_.pass_seconds == 0.0 ? 1.0 : kWeightOfPass) * (seconds - pace_.pass_seconds);
+  if (num_passes > 0) average(pace_.pass_seconds, in_seconds(taken) / num_passes);
 }
 
-// Returns how many tokens the network drafts for a job: as many as are expected to save the time of their
-// pass and of their row, and one when a probe is due.
+// Returns how many tokens the network drafts for a job: the number with the most expected tokens per time,
+// and at least one if its cost is to be measured. A network that reads states follows every step, so that
+// only its passes count.
 int32_t Drafting::num_worth_drafting(const JobRecord& job) const {
   const int32_t most = most_worth_trying(job);
   const Duration plain = pace_.others.of(step_.num_tokens);
   if (is_clock_still() || plain == Duration{0}) return most;
-  const double cost =
-      pace_.pass_seconds + time_of(step_.num_tokens + step_.num_jobs) - time_of(step_.num_tokens);
+  const double row = time_of(step_.num_tokens + step_.num_jobs) - time_of(step_.num_tokens);
+  const double following = seconds_to_follow(job);
+  const double without = in_seconds(plain) + (network_->reads_states() ? following : 0.0);
   const DraftAcceptance& acceptance = job.drafts.acceptance ? *job.drafts.acceptance : acceptance_;
-  double saved = in_seconds(plain);
+  int32_t best = 0;
+  double best_rate = DraftChooser::kLeastGain / without;
+  double chance = 1.0;
+  double num_expected = 1.0;
+  double time = in_seconds(plain) + following;
   for (int32_t i = 0; i < most; ++i) {
-    saved *= acceptance.at(i);
-    if (saved < DraftChooser::kLeastGain * cost) return is_probe_of(job) ? std::max(i, 1) : i;
+    chance *= acceptance.at(i);
+    num_expected += chance;
+    time += row + (i > 0 ? pace_.pass_seconds : 0.0);
+    if (num_expected / time <= best_rate) continue;
+    best_rate = num_expected / time;
+    best = i + 1;
   }
-  return most;
+  const bool is_measured = is_probe_of(job) || job.drafts.num_trials > 0;
+  return is_measured ? std::max(best, std::min(most, 1)) : best;
 }
 
 bool Drafting::is_probe_of(const JobRecord& job) {
-  return job.drafts.num_plain_steps >= kProbeInterval;
+  return job.drafts.num_plain_steps >= job.drafts.probe_interval;
+}
+
+// Returns the expected time of the rows that the network must compute before it can propose.
+double Drafting::seconds_to_follow(const JobRecord& job) const {
+  return in_seconds(pace_.follows.of(std::max(job.num_tokens() - job.lane.num_followed, step_.num_jobs)));
 }
 
 // Returns one draft more than were used last, none if none were for some steps, and one for a probe.

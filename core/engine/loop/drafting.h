@@ -31,7 +31,7 @@ struct StepCount {
 class Drafting {
  public:
   // Number of steps without drafts after which one is tried with a draft for some jobs.
-  static constexpr int32_t kProbeInterval = 32;
+  static constexpr int32_t kProbeInterval = JobDrafts::kProbeInterval;
 
   // Uses the drafter of the engine's options: a draft network only if the executor has one. Without a drafter
   // it proposes nothing. `num_tokens`: number of valid token ids.
@@ -84,7 +84,10 @@ class Drafting {
   bool may_be_followed_later(const StepPlan& plan, const Batch& batch) const;
   int32_t num_worth_drafting(const JobRecord& job) const;
   int32_t most_worth_trying(const JobRecord& job) const;
+  template <typename Action>
+  Duration time_network(const Action& action);
   static bool is_probe_of(const JobRecord& job);
+  double seconds_to_follow(const JobRecord& job) const;
   bool is_crowded() const;
   bool looks_ahead() const;
   void probe();
@@ -116,7 +119,8 @@ class Drafting {
     double saved_seconds = 0.0;   // for probes; below 0 if they took more than expected
     // Expected time of the running step without its probe; 0: it has none.
     double seconds_without_probe = 0.0;
-    Duration proposing{0};      // of the draft network, in the running step
+    Duration by_network{0};     // time of the draft network in the running step
+    StepTimes follows;          // of the network's rows of steps, by their number
     double pass_seconds = 0.0;  // average time of a pass of its proposals
     size_t next_probed = 0;     // index of the offer with which the next probe begins
   };

@@ -32,6 +32,8 @@ class NetworkDrafting {
   // Computes the network's rows of a step. Called when the step is verified and its pages are committed, but
   // not its tokens. `batch` is that of the step. If `drafts`, `propose` will be called.
   void follow(const StepPlan& plan, const Batch& batch, bool drafts);
+  // Returns the number of rows that `follow` has computed.
+  int32_t num_rows() const { return batch_.num_tokens(); }
   // Returns the number of passes of the last proposals, beside that of `follow`.
   int32_t num_passes() const { return num_passes_; }
   // Forgets the jobs of the last step. Called before each step, and if `follow` failed.
