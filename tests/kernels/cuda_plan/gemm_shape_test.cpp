@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,15 +16,26 @@ struct Card {
   const char* name;
   CardLimits limits;
 };
-// Shared memory by compute capability, from the CUDA programming guide.
-constexpr Card kCards[] = {{"8.0", {108, 163 << 10, 164 << 10}},
-                           {"8.6", {84, 99 << 10, 100 << 10}},
-                           {"8.9", {128, 99 << 10, 100 << 10}},
-                           {"9.0", {132, 227 << 10, 228 << 10, true}},
-                           {"10.0", {148, 227 << 10, 228 << 10}},
-                           {"12.0", {170, 99 << 10, 100 << 10}},
-                           {"a seventh of a 9.0", {16, 227 << 10, 228 << 10, true}},
-                           {"9.0 with kernels for 8.0", {132, 227 << 10, 228 << 10}}};
+// Shared memory by compute capability, from the CUDA programming guide; multiprocessors from the data sheets.
+constexpr Card kCards[] = {{"A100", {108, 163 << 10, 164 << 10}},
+                           {"A10", {72, 99 << 10, 100 << 10}},
+                           {"RTX 3060", {28, 99 << 10, 100 << 10}},
+                           {"RTX 3090", {82, 99 << 10, 100 << 10}},
+                           {"L4", {58, 99 << 10, 100 << 10}},
+                           {"L40S", {142, 99 << 10, 100 << 10}},
+                           {"RTX 4090", {128, 99 << 10, 100 << 10}},
+                           {"H100", {132, 227 << 10, 228 << 10, true}},
+                           {"B200", {148, 227 << 10, 228 << 10}},
+                           {"RTX 5090", {170, 99 << 10, 100 << 10}},
+                           {"a seventh of an H100", {16, 227 << 10, 228 << 10, true}},
+                           {"H100 with kernels for 8.0", {132, 227 << 10, 228 << 10}}};
+CardLimits limits_of(std::string_view name) {
+  for (const Card& card : kCards)
+    if (name == card.name) return card.limits;
+  ADD_FAILURE() << name << " is not in the list";
+  return {};
+}
+
 constexpr int32_t kRows[] = {1, 2, 8, 9, 16, 17, 32, 33, 40, 64, 65, 96, 128, 1000, 2048};
 
 struct Form {
@@ -201,7 +213,7 @@ TEST(GemmShapeTest, EveryShapeIsValidOnEveryCard) {
 TEST(GemmShapeTest, ManyTokensUseWideTilesOnEveryCard) {
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
-      SCOPED_TRACE(name + ", compute capability " + card.name);
+      SCOPED_TRACE(name + ", " + card.name);
       EXPECT_EQ(gemm_shape(card.limits, matrix, 17).tiles, 4);
       EXPECT_EQ(gemm_shape(card.limits, matrix, 16).tiles, 2);
     }
@@ -211,7 +223,7 @@ TEST(GemmShapeTest, ManyTokensUseWideTilesOnEveryCard) {
 // The cheapest tile: 64 tokens if there is much work per multiprocessor, 32 if half of the larger tile would
 // be empty or wait for the sums of other blocks.
 TEST(GemmShapeTest, MoreThan32TokensUseTheCheaperTile) {
-  CardLimits card = kCards[3].limits;
+  CardLimits card = limits_of("H100");
   card.warpgroup_products = false;
   const Form form = {TileKind::exl2, 4, 1};
   const Matrix qkv = matrix_of(form, 4096, {4096, 1024, 1024}, false);
@@ -229,7 +241,7 @@ TEST(GemmShapeTest, MoreThan32TokensUseTheCheaperTile) {
 
 // Broad tiles if there are enough tokens and columns for all pairs of multiprocessors.
 TEST(GemmShapeTest, ManyTokensUseBroadTiles) {
-  const CardLimits card = kCards[3].limits;
+  const CardLimits card = limits_of("H100");
   const Form form = {TileKind::exl2, 4, 1};
   const Matrix qkv = matrix_of(form, 4096, {4096, 1024, 1024}, false);
   const Matrix gate_up = matrix_of(form, 4096, {14336, 14336}, true);
@@ -258,23 +270,24 @@ TEST(GemmShapeTest, ManyTokensUseBroadTiles) {
 
 // The matrices whose results the kernel tests check.
 TEST(GemmShapeTest, MatricesOfTheKernelTestsUseTilesOf64) {
-  for (const Card& card : {kCards[3], kCards[4]}) {
-    SCOPED_TRACE(card.name);
+  for (const char* name : {"H100", "B200"}) {
+    SCOPED_TRACE(name);
+    const CardLimits card = limits_of(name);
     for (const Form& form : kForms) {
       for (const int32_t rows : {33, 64}) {
         SCOPED_TRACE(std::to_string(rows) + " tokens, " + std::to_string(form.bits) + " bits");
-        EXPECT_EQ(gemm_shape(card.limits, matrix_of(form, 224, {18432}, false), rows).tiles, 8);
-        EXPECT_EQ(gemm_shape(card.limits, matrix_of(form, 224, {9216, 9216}, true), rows).tiles, 8);
+        EXPECT_EQ(gemm_shape(card, matrix_of(form, 224, {18432}, false), rows).tiles, 8);
+        EXPECT_EQ(gemm_shape(card, matrix_of(form, 224, {9216, 9216}, true), rows).tiles, 8);
       }
     }
-    const GemmShape deep = gemm_shape(card.limits, matrix_of(kForms[1], 12288, {4096}, false), 40);
+    const GemmShape deep = gemm_shape(card, matrix_of(kForms[1], 12288, {4096}, false), 40);
     EXPECT_EQ(deep.tiles, 8);
     EXPECT_EQ(deep.splits, kMaxSplits);
   }
 }
 
 TEST(GemmShapeTest, MatricesOfTheKernelTestsUseBroadAndFewStripTiles) {
-  const CardLimits card = kCards[3].limits;
+  const CardLimits card = limits_of("H100");
   for (const Form& form : kForms) {
     SCOPED_TRACE(std::to_string(static_cast<int>(form.kind)) + ", " + std::to_string(form.bits) + " bits");
     EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {4864}, false), 130).few_strips);
@@ -294,11 +307,12 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsUseBroadAndFewStripTiles) {
 
 // If shared memory cannot hold four strips by 64 tokens and enough ring slots, six strips by 32 are better.
 TEST(GemmShapeTest, SmallCardsUseTilesOf32) {
-  for (const Card& card : {kCards[1], kCards[2], kCards[5]}) {
-    SCOPED_TRACE(card.name);
+  for (const char* name : {"RTX 3090", "RTX 4090", "RTX 5090"}) {
+    SCOPED_TRACE(name);
+    const CardLimits card = limits_of(name);
     const Matrix gate_up = matrix_of({TileKind::exl2, 4, 1}, 4096, {14336, 14336}, true);
-    EXPECT_EQ(gemm_shape(card.limits, gate_up, 64).tiles, 4);
-    EXPECT_EQ(gemm_shape(card.limits, gate_up, 2048).tiles, 4);
+    EXPECT_EQ(gemm_shape(card, gate_up, 64).tiles, 4);
+    EXPECT_EQ(gemm_shape(card, gate_up, 2048).tiles, 4);
   }
 }
 
@@ -307,7 +321,7 @@ TEST(GemmShapeTest, OneTokenUsesTheNarrowKernelIfItsRowFits) {
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
       if (matrix.num_rows > 8192) continue;
-      SCOPED_TRACE(name + ", compute capability " + card.name);
+      SCOPED_TRACE(name + ", " + card.name);
       EXPECT_EQ(gemm_shape(card.limits, matrix, 1).tiles, 1);
     }
   }
@@ -315,7 +329,7 @@ TEST(GemmShapeTest, OneTokenUsesTheNarrowKernelIfItsRowFits) {
 
 // Down of a 70B model with 99 KB of shared memory: its row takes 56 KB, which leaves no memory for the rings.
 TEST(GemmShapeTest, ATokenOfADeepMatrixUsesATileIfItsRowDoesNotFit) {
-  const CardLimits card = kCards[2].limits;
+  const CardLimits card = limits_of("RTX 4090");
   const Matrix down = matrix_of({TileKind::exl2, 5, 1}, 28672, {8192}, false);
   EXPECT_EQ(narrow_shape(card, down, 1).shared_bytes, 0U);
   const GemmShape shape = gemm_shape(card, down, 1);
@@ -332,7 +346,7 @@ TEST(GemmShapeTest, ExpertsLeaveMemoryForTheirMatrixRecord) {
       for (const int32_t tiles : {1, 2, 4, 8}) {
         for (const int32_t token_tiles : {1, 8, 160, 400}) {
           SCOPED_TRACE(name + ", " + std::to_string(token_tiles) + " tiles of " + std::to_string(tiles) +
-                       ", compute capability " + card.name);
+                       ", " + card.name);
           const Matrix expert = of_expert(matrix);
           const GemmShape s = expert_shape(card.limits, expert, tiles, token_tiles, kSpare);
           if (s.shared_bytes == 0) {
@@ -363,7 +377,7 @@ TEST(GemmShapeTest, AMatrixTooLargeForTheCardIsRefused) {
 }
 
 TEST(GemmShapeTest, OnlyFewStripsAreSplitIntoMoreChains) {
-  const CardLimits card = kCards[3].limits;
+  const CardLimits card = limits_of("H100");
   EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, {4096}, false), 32).splits, kMaxSplits);
   EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, {128256}, false), 32).splits, 1);
 }
