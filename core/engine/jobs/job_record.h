@@ -1,6 +1,7 @@
 // The engine's record of one job.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -38,9 +39,9 @@ struct JobDrafts {
   TokenIds proposal;                // of the drafter, for the next step
   int32_t num_proposed_after = -1;  // tokens of the job that the proposal of a draft network continues
   int32_t num_recent = kMaxDrafts;  // of the last step with drafts
-  // Of a draft network: the steps that still have a draft whatever it costs, so that the cost is measured,
-  // and the number of steps without drafts after which it is measured again.
+  // Steps that still have a draft of the network whatever it costs, so that its cost is measured.
   int32_t num_trials = kTrialSteps;
+  // Steps without drafts of the network after which its cost is measured again.
   int32_t probe_interval = kProbeInterval;
 
   static constexpr int32_t kTrialSteps = 4;
