@@ -300,9 +300,9 @@ FIGURES = [
     Figures("Device", "quire_runtime", "The description of one device.",
             "name description refusal memory_bytes free_bytes", "device_", "device_idx"),
     Figures("MemoryPlan", "quire_plan", "The memory that something takes, in bytes by kind.", MEMORY),
-    Figures("DevicePlan", "quire_plan", "The part of a plan for one device.", "name num_layers usable_bytes", "device_",
+    Figures("DevicePlan", "quire_plan", "The part of a plan for one device.", "name num_layers num_host_experts usable_bytes step_bytes", "device_",
             "device_idx", "MemoryPlan"),
-    Figures("LayerPlan", "quire_plan", "The part of a plan for one layer.", "layer_device bytes_of_layer", "", "layer_idx"),
+    Figures("LayerPlan", "quire_plan", "The part of a plan for one layer.", "layer_device layer_experts_device bytes_of_layer", "", "layer_idx"),
     Figures("CacheGroupPlan", "quire_plan", "The page group of the layers with the same attention window.",
             "window num_pages num_layers bytes", "cache_group_", "group_idx"),
     Figures("Plan", "quire_plan", "The memory that a model and its cache will take, in total and on each device.",
@@ -337,6 +337,7 @@ FIGURES = [
 FIGURE_NAMES = {"quire_job_finish_reason": ("finish", "finish_reason"),
                 "quire_event_finish_reason": ("finish", "finish_reason"),
                 "quire_event_type": ("kind", "kind"), "quire_plan_layer_device": ("device", "device"),
+                "quire_plan_layer_experts_device": ("experts_device", "experts_device"),
                 "quire_plan_bytes_of_layer": ("bytes", "bytes")}
 # Methods that read figures: (class, name, figures, getter of their number or function that creates a snapshot, or
 # "").

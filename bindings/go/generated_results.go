@@ -1171,8 +1171,16 @@ type DevicePlan struct {
 	// The number of layers on the device.
 	NumLayers int
 
+	// The number of layers whose experts are on the device while the layer is on another one.
+	NumHostExperts int
+
 	// The bytes that the device has free, without the reserve and within the limit of the split.
 	UsableBytes int64
+
+	// The bytes of weights that a step of one token reads on the device: of experts those that one token chooses, of
+	// the embedding nothing. The time of a step is at least the sum over the devices of these bytes divided by the
+	// bytes per second that the device reads.
+	StepBytes int64
 }
 
 func (o *DevicePlan) read(f *figures[native.PlanHandle], i int32) {
@@ -1186,7 +1194,9 @@ func (o *DevicePlan) read(f *figures[native.PlanHandle], i int32) {
 	o.StagingBytes = get(f, numbered(native.Quire_plan_device_staging_bytes, i))
 	o.Name = getText(f, indexed(native.Quire_plan_device_name, i))
 	o.NumLayers = int(get(f, numbered(native.Quire_plan_device_num_layers, i)))
+	o.NumHostExperts = int(get(f, numbered(native.Quire_plan_device_num_host_experts, i)))
 	o.UsableBytes = get(f, numbered(native.Quire_plan_device_usable_bytes, i))
+	o.StepBytes = get(f, numbered(native.Quire_plan_device_step_bytes, i))
 }
 
 // LayerPlan is the part of a plan for one layer.
@@ -1194,12 +1204,16 @@ type LayerPlan struct {
 	// The device_idx of the device that holds a layer; layer_idx counts from 0.
 	Device int
 
-	// The bytes of the weights and pages of the layer.
+	// The device_idx of the device that holds the feed-forward block of a layer.
+	ExpertsDevice int
+
+	// The bytes of the weights and pages of the layer, on all devices.
 	Bytes int64
 }
 
 func (o *LayerPlan) read(f *figures[native.PlanHandle], i int32) {
 	o.Device = int(get(f, numbered(native.Quire_plan_layer_device, i)))
+	o.ExpertsDevice = int(get(f, numbered(native.Quire_plan_layer_experts_device, i)))
 	o.Bytes = get(f, numbered(native.Quire_plan_bytes_of_layer, i))
 }
 

@@ -58,6 +58,17 @@ type ModelOptions struct {
 	// limits. K, M and G mean KiB, MiB and GiB; every number of bytes needs such a suffix.
 	Split string
 
+	// Which layers of a mixture of experts (MoE) have their experts in host memory, where the CPU computes them, while
+	// everything else of the layer is on its card: router, experts, shared expert and their norm. "none", the default,
+	// which an empty text means as well; "all"; a number of layers such as "24", the first ones that have experts; or
+	// "auto": none if the model fits on its cards, otherwise as few layers as needed. If the devices do not name cpu,
+	// it is added as the last device and takes no whole layers. A layer that is on the CPU itself computes there as
+	// before. Answers are the same for a choice, but may differ between choices as between devices. Runtime.LoadModel
+	// and Runtime.Plan fail with CodeUnsupported, unless the choice is "none" or "auto", if the model has no experts,
+	// if their block reads more than the residual stream (parallel layers, several streams), or with
+	// ModelOptions.NumShards above 1.
+	HostExperts string
+
 	// The device memory that the model leaves free, in bytes: one number for all devices, or one for each, separated
 	// by commas. The suffixes K, M and G mean KiB, MiB and GiB. Default: "256M", which does not apply to the CPU.
 	Reserve string
@@ -113,6 +124,7 @@ func (o *ModelOptions) native(text string) (*handle[native.ModelOptionsHandle], 
 func (o *ModelOptions) fill(s *settings[native.ModelOptionsHandle]) {
 	set(s, native.Quire_model_options_set_device, o.Device)
 	set(s, native.Quire_model_options_set_split, o.Split)
+	set(s, native.Quire_model_options_set_host_experts, o.HostExperts)
 	set(s, native.Quire_model_options_set_reserve, o.Reserve)
 	if o.PlannedCache != nil {
 		shareFilled(s, native.Quire_model_options_set_planned_cache, o.PlannedCache.native)

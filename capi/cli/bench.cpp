@@ -53,7 +53,8 @@ struct Limits {
   int64_t step_bytes = 0;  // with one job
   int64_t token_ops = 0;
   int64_t logit_ops = 0;
-  int64_t read_bytes_per_second = 0;  // 0 if the device cannot be measured, or there are several
+  int64_t read_bytes_per_second =
+      0;  // 0 if the device cannot be measured, or there are several, the host of experts too
   int64_t ops_per_second = 0;
 
   bool are_known() const { return read_bytes_per_second > 0; }
@@ -135,7 +136,7 @@ class Bench {
     limits.token_ops = call(quire_model_token_ops, model_.get());
     limits.logit_ops = call(quire_model_logit_ops, model_.get());
     const std::optional<int32_t> device_idx = find_only_device(runtime_.get(), options_.model.device);
-    if (!device_idx) return limits;
+    if (!device_idx || options_.model.host_experts != "none") return limits;
     try {
       limits.read_bytes_per_second =
           call(quire_runtime_measure_read_rate, runtime_.get(), *device_idx, limits.step_bytes);
@@ -211,6 +212,7 @@ void print_as_json(const BenchOptions& options, const Summary& summary,
   json["temperature"] = options.temperature;
   json["top_p"] = options.top_p;
   json["drafter"] = options.model.drafting.drafter;
+  json["host_experts"] = options.model.host_experts;
   json["weight_bytes"] = summary.weight_bytes;
   json["peak_resident_bytes"] = summary.peak_resident_bytes;
   json["step_bytes"] = limits.step_bytes;

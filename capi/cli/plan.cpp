@@ -1,4 +1,6 @@
 // quire plan: shows the memory of a model and its cache, by kind and device. Reads no weights.
+#include <algorithm>
+
 #include "capi/cli/commands.h"
 #include "capi/cli/failure.h"
 #include "capi/cli/terminal.h"
@@ -11,6 +13,7 @@ struct PlanOptions {
   int64_t context = 8192;
   int32_t batch = 1;
   std::string kv_format = "f16";
+  std::vector<double> read_rates;  // of each device, in GB per second; empty: not known
 };
 
 using DeviceBytes = int64_t (*)(quire_plan*, int32_t, quire_error**);
@@ -33,7 +36,9 @@ Json device_as_json(quire_plan* plan, int32_t device_idx) {
   Json json;
   json["name"] = text_of(quire_plan_device_name, plan, device_idx);
   json["num_layers"] = call(quire_plan_device_num_layers, plan, device_idx);
+  json["num_host_experts"] = call(quire_plan_device_num_host_experts, plan, device_idx);
   for (const Kind& kind : kBytes) json[kind.field] = call(kind.of_device, plan, device_idx);
+  json["step_bytes"] = call(quire_plan_device_step_bytes, plan, device_idx);
   json["usable_bytes"] = call(quire_plan_device_usable_bytes, plan, device_idx);
   return json;
 }
@@ -61,8 +66,22 @@ void add_plan_to(Json& json, quire_plan* plan) {
   json["layers"] = Json::array();
   for (int32_t i = 0; i < call(quire_plan_num_layers, plan); ++i) {
     json["layers"].push_back({{"device", call(quire_plan_layer_device, plan, i)},
+                              {"experts_device", call(quire_plan_layer_experts_device, plan, i)},
                               {"bytes", call(quire_plan_bytes_of_layer, plan, i)}});
   }
+}
+
+// Returns the tokens per second of one job if each device reads its weights at its rate, one after another.
+double expected_tokens_per_second(const Json& devices, const std::vector<double>& read_rates) {
+  if (read_rates.size() != devices.size()) {
+    throw Failure(kExitUsage, "--read-rate: " + std::to_string(read_rates.size()) + " numbers for " +
+                                  std::to_string(devices.size()) + " devices; give one for each device");
+  }
+  constexpr double kGiga = 1e9;
+  double seconds = 0.0;
+  for (size_t i = 0; i < read_rates.size(); ++i)
+    seconds += static_cast<double>(devices[i].at("step_bytes").get<int64_t>()) / (read_rates[i] * kGiga);
+  return 1.0 / seconds;
 }
 
 Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
@@ -83,13 +102,15 @@ Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
   json["drafter"] = text_of(quire_plan_drafter, plan.get());
   json["num_shards"] = options.model.num_shards;
   add_plan_to(json, plan.get());
+  if (!options.read_rates.empty())
+    json["expected_tokens_per_second"] = expected_tokens_per_second(json.at("devices"), options.read_rates);
   return json;
 }
 
 constexpr std::pair<const char*, const char*> kKinds[] = {
-    {"embedding", "embedding_bytes"}, {"layers", "layer_bytes"},     {"head", "head_bytes"},
-    {"drafter", "drafter_bytes"},     {"kv and states", "kv_bytes"}, {"workspace", "workspace_bytes"},
-    {"total", "total_bytes"}};
+    {"embedding", "embedding_bytes"}, {"layers", "layer_bytes"},        {"head", "head_bytes"},
+    {"drafter", "drafter_bytes"},     {"kv and states", "kv_bytes"},    {"workspace", "workspace_bytes"},
+    {"total", "total_bytes"},         {"read by a token", "step_bytes"}};
 
 std::string bytes_text(const Json& json, const char* field) {
   return format_bytes(static_cast<double>(json.at(field).get<int64_t>()));
@@ -109,18 +130,27 @@ void print_groups(const Json& plan) {
   print("\n" + table.text());
 }
 
+bool has_host_experts(const Json& plan) {
+  const Json& devices = plan.at("devices");
+  return std::any_of(devices.begin(), devices.end(),
+                     [](const Json& device) { return device.at("num_host_experts").get<int64_t>() > 0; });
+}
+
 // Prints a row for each kind of memory, with a column for each device.
 void print_plan(const Json& plan) {
   std::vector<std::string> header = {""};
   std::vector<std::string> num_layers = {"number of layers"};
+  std::vector<std::string> experts = {"layers' experts alone"};
   std::vector<std::string> usable = {"free without reserve"};
   for (const Json& device : plan.at("devices")) {
     header.push_back(device.at("name").get<std::string>());
     num_layers.push_back(std::to_string(device.at("num_layers").get<int64_t>()));
+    experts.push_back(std::to_string(device.at("num_host_experts").get<int64_t>()));
     usable.push_back(bytes_text(device, "usable_bytes"));
   }
   Table table(header);
   table.add(num_layers);
+  if (has_host_experts(plan)) table.add(experts);
   for (const auto& [name, field] : kKinds) {
     std::vector<std::string> row = {name};
     for (const Json& device : plan.at("devices")) row.push_back(bytes_text(device, field));
@@ -137,6 +167,9 @@ void print_plan(const Json& plan) {
     print_line("drafts by " + drafter);
   print_line("total " + bytes_text(plan, "total_bytes") + of_shards + ", and " +
              bytes_text(plan, "staging_bytes") + " of host memory for copies");
+  if (plan.contains("expected_tokens_per_second"))
+    print_line("at most " + format_number(plan.at("expected_tokens_per_second").get<double>(), 1) +
+               " tokens per second for one job, by the bytes that a token reads");
 }
 
 int plan(const PlanOptions& options, Interrupt& /*interrupt*/) {
@@ -156,6 +189,7 @@ constexpr const char* kPlanNotes =
 Examples:
   quire plan --model DIR --context 8192 --batch 16 --kv-format q8
   quire plan --model synthetic:llama-3.1-70b,bits=4.0 --device cuda:0,cuda:1
+  quire plan --model synthetic:qwen3-30b-a3b,bits=4.0 --device cuda:0 --host-experts auto --read-rate 900,60
 )";
 
 }  // namespace
@@ -175,6 +209,11 @@ Command add_plan(CLI::App& root) {
       ->check(in_range(1, 4096))
       ->capture_default_str();
   add_kv_format_option(*app, options->kv_format);
+  app->add_option("--read-rate", options->read_rates,
+                  "GB per second that each device reads, as in 900,60: adds the expected speed of one job")
+      ->type_name("RATES")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
   add_drafting_options(*app, options->model.drafting);
   return {app, [options](Interrupt& interrupt) { return plan(*options, interrupt); }};
 }

@@ -110,6 +110,11 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
          "Layers of each device, as in 20,12, or maximum memory of each, as in 24G,20G (default: auto, by "
          "free memory)")
       ->type_name("COUNTS|BYTES");
+  app.add_option(
+         "--host-experts", choice.host_experts,
+         "Layers whose experts (MoE) lie in host memory and compute on the CPU: none, all, the first N, "
+         "or auto for as few as the cards need (default: none)")
+      ->type_name("none|all|auto|N");
   app.add_option("--reserve", choice.reserve,
                  "Device memory to leave free: 512M, or 512M,2G for each (default: 256M)")
       ->type_name("BYTES");
@@ -167,6 +172,7 @@ ModelOptions choose_model(const ModelChoice& choice, const std::string& path) {
   ModelOptions options(call(quire_model_options_create));
   call(quire_model_options_set_path, options.get(), path);
   if (!choice.split.empty()) call(quire_model_options_set_split, options.get(), choice.split);
+  call(quire_model_options_set_host_experts, options.get(), choice.host_experts);
   if (!choice.reserve.empty()) call(quire_model_options_set_reserve, options.get(), choice.reserve);
   if (choice.activation_dtype == "i8")
     call(quire_model_options_set_activation_dtype, options.get(), QUIRE_ACTIVATION_I8);

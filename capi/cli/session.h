@@ -25,6 +25,7 @@ struct ModelChoice {
   std::string device;   // one, or several separated by commas
   std::string split;    // empty means automatic
   std::string reserve;  // empty means the default
+  std::string host_experts = "none";
   std::string activation_dtype = "full";
   int num_shards = 1;
   int num_threads = 0;
@@ -35,7 +36,8 @@ struct ModelChoice {
 // Adds --model and --json.
 void add_model_options(CLI::App& app, ModelChoice& choice);
 void add_shards_option(CLI::App& app, ModelChoice& choice);
-// Adds the options of add_model_options, and --device, --split, --reserve, --activation-dtype, --shards and
+// Adds the options of add_model_options, and --device, --split, --host-experts, --reserve,
+// --activation-dtype, --shards and
 // --threads.
 void add_runtime_options(CLI::App& app, ModelChoice& choice);
 

@@ -309,6 +309,7 @@
   X(int32_t, model_options_set_device, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, model_options_set_activation_dtype, (quire_model_options* options, int32_t activation_dtype, quire_error** error)) \
   X(int32_t, model_options_set_drafter, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, model_options_set_host_experts, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, model_options_set_num_shards, (quire_model_options* options, int32_t num_shards, quire_error** error)) \
   X(int32_t, model_options_set_path, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, model_options_set_planned_cache, (quire_model_options* options, quire_cache_options* cache, quire_error** error)) \
@@ -348,8 +349,10 @@
   X(int64_t, plan_device_kv_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_layer_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_name, (quire_plan* plan, int32_t device_idx, char* out_text, size_t out_capacity, quire_error** error)) \
+  X(int32_t, plan_device_num_host_experts, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int32_t, plan_device_num_layers, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_staging_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
+  X(int64_t, plan_device_step_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_total_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_usable_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_workspace_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
@@ -362,6 +365,7 @@
   X(int32_t, plan_kv_format, (quire_plan* plan, quire_error** error)) \
   X(int64_t, plan_layer_bytes, (quire_plan* plan, quire_error** error)) \
   X(int32_t, plan_layer_device, (quire_plan* plan, int32_t layer_idx, quire_error** error)) \
+  X(int32_t, plan_layer_experts_device, (quire_plan* plan, int32_t layer_idx, quire_error** error)) \
   X(int64_t, plan_model_path, (quire_plan* plan, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int32_t, plan_num_cache_groups, (quire_plan* plan, quire_error** error)) \
   X(int32_t, plan_num_devices, (quire_plan* plan, quire_error** error)) \

@@ -28,6 +28,7 @@ ModelLoadOptions load_options(const ModelSettings& settings) {
   load.path = settings.path;
   load.devices = settings.device;
   load.split = settings.split;
+  load.host_experts = settings.host_experts;
   load.reserve = settings.reserve;
   if (settings.cache) load.cache = engine_options(*settings.cache);
   load.scope = static_cast<ModelScope>(settings.scope);
@@ -35,11 +36,11 @@ ModelLoadOptions load_options(const ModelSettings& settings) {
   load.num_shards = settings.num_shards;
   load.drafter = settings.drafter;
   load.activations = activations_of(settings.activation_dtype);
-  if (settings.progress == nullptr) return load;
-  load.progress = [report = settings.progress,
-                   user_data = settings.progress_user_data](const LoadProgress& progress) {
+  if (settings.progress.report == nullptr) return load;
+  load.progress = [to = settings.progress](const LoadProgress& progress) {
     const CallbackScope scope;
-    report(user_data, static_cast<int64_t>(progress.done_bytes), static_cast<int64_t>(progress.total_bytes));
+    to.report(to.user_data, static_cast<int64_t>(progress.done_bytes),
+              static_cast<int64_t>(progress.total_bytes));
   };
   return load;
 }

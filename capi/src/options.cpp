@@ -114,6 +114,13 @@ int32_t quire_model_options_set_split(quire_model_options* options, const char* 
   });
 }
 
+int32_t quire_model_options_set_host_experts(quire_model_options* options, const char* text, size_t text_len,
+                                             quire_error** error) {
+  return set(options, "host_experts", error, [&](ModelSettings& settings) {
+    settings.host_experts = quire::parse_host_experts(text_argument(text, text_len));
+  });
+}
+
 int32_t quire_model_options_set_reserve(quire_model_options* options, const char* text, size_t text_len,
                                         quire_error** error) {
   return set(options, "reserve", error, [&](ModelSettings& settings) {
@@ -142,8 +149,7 @@ int32_t quire_model_options_set_lazy(quire_model_options* options, int32_t lazy,
 int32_t quire_model_options_set_progress(quire_model_options* options, quire_progress_fn progress,
                                          void* user_data, quire_error** error) {
   return set(options, "progress", error, [&](ModelSettings& settings) {
-    settings.progress = progress;
-    settings.progress_user_data = user_data;
+    settings.progress = {progress, user_data};
   });
 }
 

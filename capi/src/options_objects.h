@@ -96,16 +96,21 @@ struct CacheSettings {
   Duration close_timeout = std::chrono::seconds(2);
 };
 
+struct ProgressSettings {
+  quire_progress_fn report = nullptr;
+  void* user_data = nullptr;
+};
+
 struct ModelSettings {
   std::string path;
   std::string device;  // empty: the runtime's default
   SplitChoice split;
+  HostExpertsChoice host_experts;
   std::vector<uint64_t> reserve;       // of each device, or one for all; empty: the default
   std::optional<CacheSettings> cache;  // to leave memory for
   int32_t scope = QUIRE_MODEL_SCOPE_FULL;
   bool is_lazy = false;
-  quire_progress_fn progress = nullptr;
-  void* progress_user_data = nullptr;
+  ProgressSettings progress;
   int32_t num_shards = 1;
   int32_t activation_dtype = QUIRE_ACTIVATION_FULL;
   std::string drafter = "auto";

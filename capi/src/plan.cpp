@@ -147,6 +147,25 @@ int32_t quire_plan_device_num_layers(quire_plan* plan, int32_t device_idx, quire
   });
 }
 
+int32_t quire_plan_device_num_host_experts(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get(plan, error, -1, [&](const PlanObject& of) {
+    device_index(of, device_idx);
+    const quire::Placement& placement = of.plan.memory.placement;
+    int32_t count = 0;
+    for (size_t i = 0; i < placement.device_of_layer.size(); ++i) {
+      const auto layer = static_cast<int32_t>(i);
+      if (has_host_experts(placement, layer) && experts_device(placement, layer) == device_idx) ++count;
+    }
+    return count;
+  });
+}
+
+int64_t quire_plan_device_step_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get(plan, error, int64_t{-1}, [&](const PlanObject& of) {
+    return static_cast<int64_t>(of.plan.memory.step_bytes[device_index(of, device_idx)]);
+  });
+}
+
 int64_t quire_plan_device_usable_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
   return get(plan, error, int64_t{-1}, [&](const PlanObject& of) {
     return static_cast<int64_t>(of.plan.usable_bytes[device_index(of, device_idx)]);
@@ -194,6 +213,13 @@ int32_t quire_plan_num_layers(quire_plan* plan, quire_error** error) {
 int32_t quire_plan_layer_device(quire_plan* plan, int32_t layer_idx, quire_error** error) {
   return get(plan, error, -1, [&](const PlanObject& of) {
     return of.plan.memory.placement.device_of_layer[layer_index(of, layer_idx)];
+  });
+}
+
+int32_t quire_plan_layer_experts_device(quire_plan* plan, int32_t layer_idx, quire_error** error) {
+  return get(plan, error, -1, [&](const PlanObject& of) {
+    layer_index(of, layer_idx);
+    return experts_device(of.plan.memory.placement, layer_idx);
   });
 }
 

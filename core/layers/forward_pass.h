@@ -33,6 +33,8 @@ struct ForwardPass {
   int32_t max_context = 0;  // tokens that the pages of a sequence hold
   int32_t max_seq_len = 0;  // tokens of the longest sequence allowed, at most max_context
   StepBreaks* breaks = nullptr;
+  // Pass on the device of the host experts (FeedForwardBlock::on_host); nullptr: there are none.
+  const ForwardPass* at_experts = nullptr;
 
   int32_t num_tokens() const { return batch.num_tokens; }
   kernels::DType activation_dtype() const { return context.table().activation_dtype; }

@@ -59,13 +59,19 @@ MemoryBytes plan_drafter(const Transformer& transformer, const TransformerExecut
   return plan_stage(transformer.drafter->network, 0, draft_executor_options(*transformer.drafter, options));
 }
 
+MemoryBytes plan_host_experts(const Transformer& transformer, const TransformerExecutorOptions& options) {
+  if (!transformer.host_experts.exist()) return {};
+  return plan_stage(*transformer.host_experts.device, host_experts_sizes(transformer, options));
+}
+
 std::vector<uint64_t> plan_shards(const Transformer& transformer, const TransformerExecutorOptions& options) {
   std::vector<uint64_t> bytes(static_cast<size_t>(transformer.shard.num_shards));
   for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
     for (size_t i = 0; i < transformer.stages.size(); ++i)
       bytes[static_cast<size_t>(rank)] += plan_stage_of_shard(transformer.at_rank(rank), i, options).cache();
   }
-  bytes.front() += plan_drafter(transformer, options).cache();
+  bytes.front() +=
+      plan_drafter(transformer, options).cache() + plan_host_experts(transformer, options).cache();
   return bytes;
 }
 
@@ -109,6 +115,8 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
   MemoryPlan plan;
   plan.placement = placement;
   plan.devices.resize(num_devices);
+  plan.step_bytes.resize(num_devices);
+  MemoryBytes on_host = plan_host_experts(transformer, options);
   plan.cache_groups = cache_groups_of(options.kv);
   plan.states.num_slots = options.kv.num_state_slots;
   const std::vector<LayerRange> runs = layer_ranges(placement);
@@ -121,8 +129,10 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
       const size_t of_model = static_cast<size_t>(stage.first_layer) + layer;
       const uint64_t pages = kv_bytes_of(transformer, *stage.device, of_model, options.kv);
       const uint64_t states = state_bytes_of(transformer, *stage.device, of_model, options.kv);
+      const uint64_t experts = transformer.host_experts_taken_bytes(i, layer);
       bytes.layers += taken;
-      plan.layer_bytes.push_back(taken + pages + states);
+      on_host.layers += experts;
+      plan.layer_bytes.push_back(taken + experts + pages + states);
       plan.states.num_layers += states > 0 ? 1 : 0;
       plan.states.bytes += states;
       const int32_t table = page_table_of(options.kv, transformer.shape.caches[of_model]);
@@ -131,6 +141,11 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
       group.bytes += pages;
     }
     plan.devices[static_cast<size_t>(runs[i].device)] += bytes;
+    plan.step_bytes[static_cast<size_t>(runs[i].device)] += transformer.stage_step_bytes(i, 1);
+  }
+  if (const int32_t host = host_experts_device(placement); host >= 0) {
+    plan.devices[static_cast<size_t>(host)] += on_host;
+    plan.step_bytes[static_cast<size_t>(host)] += transformer.host_experts_step_bytes(1);
   }
   plan.devices[static_cast<size_t>(runs.front().device)].embedding += transformer.embedding_taken_bytes();
   plan.devices[static_cast<size_t>(runs.back().device)].head += transformer.head_taken_bytes();

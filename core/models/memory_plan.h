@@ -36,6 +36,9 @@ MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
 // Plans the pages, activations and context of the draft network; all bytes are 0 if there is no network.
 MemoryBytes plan_drafter(const Transformer& transformer, const TransformerExecutorOptions& options);
 
+// Plans the activations and the context of the host experts; all bytes are 0 if there are none.
+MemoryBytes plan_host_experts(const Transformer& transformer, const TransformerExecutorOptions& options);
+
 // Returns the device memory that each shard needs for pages, activations and contexts, over all stages.
 std::vector<uint64_t> plan_shards(const Transformer& transformer, const TransformerExecutorOptions& options);
 
@@ -56,8 +59,9 @@ struct StateGroupPlan {
 
 struct MemoryPlan {
   Placement placement;
-  std::vector<uint64_t> layer_bytes;         // weights and pages of each layer
+  std::vector<uint64_t> layer_bytes;         // weights and pages of each layer, on all devices
   std::vector<MemoryBytes> devices;          // in the order of the model's devices
+  std::vector<uint64_t> step_bytes;          // weights that a step of one token reads on each device
   std::vector<CacheGroupPlan> cache_groups;  // the group without a window first, then by ascending window
   StateGroupPlan states;
 

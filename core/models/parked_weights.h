@@ -1,5 +1,5 @@
 // Weight offload: moves the matrices of a model to pinned host memory and back, unchanged and to the same
-// addresses.
+// addresses. Weights on the host stay where they are.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace quire {
 // Bytes that were freed on each device, and that the weights need there when they come back.
 using OffloadedBytes = std::map<const Device*, uint64_t>;
 
-// True if all devices of the transformer support the offload of weights.
+// True if a device of the transformer supports the offload of weights, and all others do or are the host.
 bool can_offload(const Transformer& transformer);
 // Copies the weights to host memory, and adds an entry to `bytes` for each device. The copies exist as long
 // as the transformer. Throws ErrorCode::out_of_memory if host memory runs out; copies that were made stay.

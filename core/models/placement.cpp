@@ -1,8 +1,48 @@
 #include "core/models/placement.h"
 
+#include <string_view>
+
 #include "core/base/error.h"
 
 namespace quire {
+
+namespace {
+
+// `option` chose the devices of `what`.
+void require_devices(const std::vector<int32_t>& devices, int32_t num_devices, std::string_view option,
+                     std::string_view what) {
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i] >= 0 && devices[i] < num_devices) continue;
+    throw Error(ErrorCode::invalid_argument,
+                "{}: {} {} is placed on device {}, but there are {} devices, numbered from 0", option, what,
+                i, devices[i], num_devices)
+        .at(option);
+  }
+}
+
+void require_experts(const Placement& placement, int32_t num_layers, int32_t num_devices) {
+  const std::vector<int32_t>& experts = placement.device_of_experts;
+  if (experts.empty()) return;
+  if (experts.size() != static_cast<size_t>(num_layers)) {
+    throw Error(ErrorCode::invalid_argument,
+                "host_experts: the experts of {} layers are placed, but the model has {}", experts.size(),
+                num_layers)
+        .at("host_experts");
+  }
+  require_devices(experts, num_devices, "host_experts", "the feed-forward block of layer");
+  const int32_t host = host_experts_device(placement);
+  for (int32_t i = 0; i < num_layers; ++i) {
+    if (!has_host_experts(placement, i) || experts[static_cast<size_t>(i)] == host) continue;
+    throw Error(
+        ErrorCode::invalid_argument,
+        "host_experts: experts are placed on the devices {} and {} beside their layers; place them on "
+        "one",
+        host, experts[static_cast<size_t>(i)])
+        .at("host_experts");
+  }
+}
+
+}  // namespace
 
 void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices) {
   const std::vector<int32_t>& layers = placement.device_of_layer;
@@ -11,13 +51,23 @@ void require_placement(const Placement& placement, int32_t num_layers, int32_t n
                 layers.size(), num_layers)
         .at("split");
   }
-  for (size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i] >= 0 && layers[i] < num_devices) continue;
-    throw Error(ErrorCode::invalid_argument,
-                "split: layer {} is placed on device {}, but there are {} devices, numbered from 0", i,
-                layers[i], num_devices)
-        .at("split");
-  }
+  require_devices(layers, num_devices, "split", "layer");
+  require_experts(placement, num_layers, num_devices);
+}
+
+int32_t experts_device(const Placement& placement, int32_t layer) {
+  const std::vector<int32_t>& experts = placement.device_of_experts;
+  return (experts.empty() ? placement.device_of_layer : experts)[static_cast<size_t>(layer)];
+}
+
+bool has_host_experts(const Placement& placement, int32_t layer) {
+  return experts_device(placement, layer) != placement.device_of_layer[static_cast<size_t>(layer)];
+}
+
+int32_t host_experts_device(const Placement& placement) {
+  for (size_t i = 0; i < placement.device_of_experts.size(); ++i)
+    if (has_host_experts(placement, static_cast<int32_t>(i))) return placement.device_of_experts[i];
+  return -1;
 }
 
 std::vector<LayerRange> layer_ranges(const Placement& placement) {

@@ -13,6 +13,9 @@ namespace quire {
 // layer.
 struct Placement {
   std::vector<int32_t> device_of_layer;  // index into the model's devices
+  // Device of each layer's feed-forward block. A block that is not on the device of its layer has host
+  // experts. Empty: each block is on the device of its layer.
+  std::vector<int32_t> device_of_experts = {};
   bool operator==(const Placement&) const = default;
 };
 
@@ -24,10 +27,18 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// Throws ErrorCode::invalid_argument unless each of num_layers layers has one of num_devices devices.
+// Throws ErrorCode::invalid_argument unless each of num_layers layers has one of num_devices devices, and all
+// host experts are on one device.
 void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices);
 
 std::vector<LayerRange> layer_ranges(const Placement& placement);
+
+// Returns the device of the layer's feed-forward block.
+int32_t experts_device(const Placement& placement, int32_t layer);
+// True if the feed-forward block of the layer is on another device than the layer.
+bool has_host_experts(const Placement& placement, int32_t layer);
+// Returns the index of the device with the host experts; -1 if there are none.
+int32_t host_experts_device(const Placement& placement);
 
 // Places all layers on the first device.
 Placement place_on_one_device(int32_t num_layers);

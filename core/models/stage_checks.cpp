@@ -65,6 +65,15 @@ void require_shards(const ModelSpec& model, const PipelineStage& stage, int32_t 
 
 }  // namespace
 
+void require_feed_forward(const ModelSpec& model, const std::vector<bool>& layers, const Device& device,
+                          kernels::ActivationDtype activations) {
+  uint64_t needed = 0;
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (layers[i]) needed |= feed_forward_mechanisms(model.layers[i]);
+  require_activations(device, activations);
+  require_mechanisms(device, needed);
+}
+
 void require_stage(const ModelSpec& model, const PipelineStage& stage, const BuildOptions& options) {
   uint64_t needed = mechanisms_of_ends(model);
   for (size_t i = 0; i < stage.layers.size(); ++i)

@@ -12,4 +12,9 @@ namespace quire {
 // num_shards shards.
 void require_stage(const ModelSpec& model, const PipelineStage& stage, const BuildOptions& options);
 
+// Throws ErrorCode::unsupported if the backend lacks a mechanism of the feed-forward blocks of the layers
+// that are true in `layers`.
+void require_feed_forward(const ModelSpec& model, const std::vector<bool>& layers, const Device& device,
+                          kernels::ActivationDtype activations);
+
 }  // namespace quire

@@ -36,7 +36,8 @@ bool draws_on_device(const Transformer& transformer) {
 }
 
 bool follows_on_device(const Transformer& transformer) {
-  return transformer.stages.size() == 1 && draws_on_device(transformer) &&
+  return transformer.stages.size() == 1 && !transformer.host_experts.exist() &&
+         draws_on_device(transformer) &&
          transformer.stages.front().device->has(kernels::kCapabilityFollowingSteps);
 }
 
@@ -52,7 +53,23 @@ StagePosition position_of_stage(const Transformer& transformer, size_t stage_idx
   place.draws = place.is_last && transformer.shard.rank == 0 && draws_on_device(transformer);
   place.crosses_backends =
       (stage_idx > 0 && differs(stage_idx - 1)) || (!place.is_last && differs(stage_idx + 1));
+  const PipelineStage& stage = stages[stage_idx];
+  place.waits_within_steps =
+      std::any_of(stage.layers.begin(), stage.layers.end(),
+                  [](const TransformerLayer& layer) { return layer.feed_forward.on_host; });
   return place;
+}
+
+StageSizes host_experts_sizes(const Transformer& transformer, const TransformerExecutorOptions& options) {
+  StageSizes sizes;
+  sizes.shape = transformer.host_experts.shape;
+  sizes.limits.max_tokens = options.max_tokens;
+  sizes.context.max_tokens = options.max_tokens;
+  sizes.context.max_sequences = 1;
+  sizes.context.max_pages_per_sequence = 1;
+  sizes.context.max_columns = sizes.shape.max_columns;
+  sizes.context.expert_columns = sizes.shape.expert_columns;
+  return sizes;
 }
 
 StageSizes stage_sizes(const StagePosition& place, const TransformerShape& shape,
@@ -67,7 +84,8 @@ StageSizes stage_sizes(const StagePosition& place, const TransformerShape& shape
   sizes.limits.max_tokens = options.max_tokens;
   sizes.limits.max_context = max_context(options);
   sizes.context = context_limits(shape, options);
-  if (place.crosses_backends) sizes.context.handed_columns = shape.hidden_size;
+  sizes.context.waits_within_steps = place.waits_within_steps ? 1 : 0;
+  if (place.crosses_backends || place.waits_within_steps) sizes.context.handed_columns = shape.hidden_size;
   if (!place.is_last) return sizes;
   sizes.limits.max_logit_rows = options.max_logit_rows;
   sizes.context.max_logit_rows = options.max_logit_rows;

@@ -13,6 +13,7 @@ struct StagePosition {
   bool crosses_backends = false;  // a neighbouring stage runs on another backend
   bool draws = false;             // tokens are sampled on the device of this stage
   int32_t first_layer = 0;
+  bool waits_within_steps = false;  // layers of the stage have host experts
 };
 
 struct StageSizes {
@@ -29,8 +30,11 @@ int32_t longest_sequence(const TransformerExecutorOptions& options);
 // True if tokens are sampled on the device that computes the logits.
 bool draws_on_device(const Transformer& transformer);
 // True if a step can be issued before the tokens sampled in the previous step are known. One device must then
-// sample the tokens and compute their embeddings.
+// sample the tokens and compute their embeddings, without host experts, for which the host waits.
 bool follows_on_device(const Transformer& transformer);
+// Returns the sizes of the memory of the host experts, which must exist: activations of a step without caches
+// or logits.
+StageSizes host_experts_sizes(const Transformer& transformer, const TransformerExecutorOptions& options);
 StagePosition position_of_stage(const Transformer& transformer, size_t stage_idx);
 StageSizes stage_sizes(const StagePosition& place, const TransformerShape& shape,
                        const TransformerExecutorOptions& options);

@@ -41,7 +41,10 @@ uint64_t weight_bytes(const Transformer& shard) {
   if (shard.shard.rank == 0) total += shard.embedding_taken_bytes();
   for (const PipelineStage& stage : shard.stages) {
     total += stage.rope_bytes();
-    for (const TransformerLayer& layer : stage.layers) total += layer.taken_bytes(*stage.device);
+    for (const TransformerLayer& layer : stage.layers) {
+      total += layer.taken_bytes(*stage.device);
+      if (layer.feed_forward.on_host) total += layer.host_taken_bytes(*shard.host_experts.device);
+    }
   }
   return total;
 }
@@ -105,7 +108,11 @@ void Transformer::each_weight(const std::function<void(const Device&, const Prep
   quire::each_weight(embedding, first);
   for (const PipelineStage& stage : stages) {
     DeviceMatrixVisitor here(*stage.device, visit);
-    for (const TransformerLayer& layer : stage.layers) quire::each_weight(layer, here);
+    DeviceMatrixVisitor on_host(host_experts.exist() ? *host_experts.device : *stage.device, visit);
+    for (const TransformerLayer& layer : stage.layers) {
+      each_weight_here(layer, here);
+      each_host_weight(layer, on_host);
+    }
   }
   DeviceMatrixVisitor last(*stages.back().device, visit);
   quire::each_weight(head, last);
@@ -132,6 +139,11 @@ uint64_t Transformer::layer_taken_bytes(size_t stage_idx, size_t layer) const {
   });
 }
 
+uint64_t Transformer::host_experts_taken_bytes(size_t stage_idx, size_t layer) const {
+  const TransformerLayer& of = stages[stage_idx].layers[layer];
+  return of.feed_forward.on_host ? of.host_taken_bytes(*host_experts.device) : 0;
+}
+
 uint64_t Transformer::taken_bytes() const {
   return sum_over_shards(weight_bytes) + drafter_taken_bytes();
 }
@@ -149,15 +161,27 @@ std::vector<uint64_t> Transformer::shard_taken_bytes() const {
 }
 
 uint64_t Transformer::step_bytes(int32_t num_tokens) const {
-  return sum_over_shards([num_tokens](const Transformer& of) {
-    const WeightBytes ends = bytes_of(of.head);
-    uint64_t total = ends.matrices() + ends.vectors();
-    for (const PipelineStage& stage : of.stages) {
-      total += stage.rope_bytes();
-      for (const TransformerLayer& layer : stage.layers) total += layer.step_bytes(num_tokens);
-    }
+  uint64_t total = host_experts_step_bytes(num_tokens);
+  for (size_t i = 0; i < stages.size(); ++i) total += stage_step_bytes(i, num_tokens);
+  return total;
+}
+
+uint64_t Transformer::stage_step_bytes(size_t stage_idx, int32_t num_tokens) const {
+  return sum_over_shards([=](const Transformer& of) {
+    const PipelineStage& stage = of.stages[stage_idx];
+    uint64_t total = stage.rope_bytes();
+    if (of.is_last(stage_idx)) total += bytes_of(of.head).matrices() + bytes_of(of.head).vectors();
+    for (const TransformerLayer& layer : stage.layers)
+      total += layer.step_bytes(num_tokens) - layer.host_step_bytes(num_tokens);
     return total;
   });
+}
+
+uint64_t Transformer::host_experts_step_bytes(int32_t num_tokens) const {
+  uint64_t total = 0;
+  for (const PipelineStage& stage : stages)
+    for (const TransformerLayer& layer : stage.layers) total += layer.host_step_bytes(num_tokens);
+  return total;
 }
 
 int64_t Transformer::token_ops() const {

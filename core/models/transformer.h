@@ -25,6 +25,14 @@ struct PipelineStage {
   uint64_t rope_bytes() const;
 };
 
+// Feed-forward blocks that are on another device than their layers.
+struct HostExperts {
+  std::shared_ptr<Device> device;  // null: there are none
+  TransformerShape shape;          // sizes of the memory there
+
+  bool exist() const { return device != nullptr; }
+};
+
 struct DraftTransformer;
 
 // One shard of a model; a model without shards is one shard. Immutable once built. Any number of contexts may
@@ -35,6 +43,7 @@ struct Transformer {
   EmbeddingLayer embedding;           // on the device of the first stage; first shard only
   std::vector<PipelineStage> stages;  // never empty; the same layers on every shard
   HeadLayer head;                     // on the device of the last stage
+  HostExperts host_experts;           // of layers of all stages; none if there are shards
   std::vector<Transformer> peers;     // first shard only: the other shards, from rank 1 on
   // Layers before which the states of each token are copied to Scratch::states, side by side; ascending, all
   // in the last stage. The number of layers is the stream after the last one.
@@ -70,12 +79,18 @@ struct Transformer {
   uint64_t head_taken_bytes() const;
   uint64_t drafter_taken_bytes() const;  // of the draft network, without what it borrows
   uint64_t rope_bytes(size_t stage_idx) const;
-  // Returns the device memory of a layer. `layer` counts from the first layer of the stage.
+  // Returns the memory of a layer on the device of its stage. `layer` counts from the first layer of the
+  // stage.
   uint64_t layer_taken_bytes(size_t stage_idx, size_t layer) const;
+  // Returns the memory of the layer's host experts; 0 if it has none.
+  uint64_t host_experts_taken_bytes(size_t stage_idx, size_t layer) const;
   // Returns the bytes of weights that a step of `num_tokens` tokens reads. The embedding table is not
   // counted, because a step reads only a few of its rows. Experts count by the expected number of chosen
   // experts, if each token chooses independently and uniformly.
   uint64_t step_bytes(int32_t num_tokens) const;
+  // Return the parts of it on the device of a stage and on that of the host experts.
+  uint64_t stage_step_bytes(size_t stage_idx, int32_t num_tokens) const;
+  uint64_t host_experts_step_bytes(int32_t num_tokens) const;
   // Return the number of multiplications and additions: of the layers' matrices for one token, and of the
   // head for one row of logits.
   int64_t token_ops() const;

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/task_team.h"
+#include "core/models/host_experts.h"
 #include "core/models/stage_checks.h"
 #include "core/models/transformer_shape.h"
 
@@ -20,7 +21,18 @@ Transformer empty_stages(gsl::span<const std::shared_ptr<Device>> devices, const
     stage.layers.resize(static_cast<size_t>(run.end - run.first));
     transformer.stages.push_back(std::move(stage));
   }
+  const int32_t host = host_experts_device(placement);
+  if (host >= 0) transformer.host_experts.device = devices[static_cast<size_t>(host)];
   return transformer;
+}
+
+// Returns whether each layer has host experts; empty if none has.
+std::vector<bool> layers_with_host_experts(const Placement& placement) {
+  std::vector<bool> on_host;
+  if (host_experts_device(placement) < 0) return on_host;
+  for (size_t i = 0; i < placement.device_of_layer.size(); ++i)
+    on_host.push_back(has_host_experts(placement, gsl::narrow<int32_t>(i)));
+  return on_host;
 }
 
 PipelineStage& stage_of(Transformer& transformer, int32_t layer) {
@@ -41,30 +53,31 @@ struct Loan {
 class ShardsBuilder {
  public:
   ShardsBuilder(const ModelConfig& config, WeightProvider& weights, const BuildOptions& options,
-                const Loan& loan, Transformer& first)
-      : weights_(weights), options_(options), loan_(loan), first_(first) {
+                const Loan& loan, const std::vector<bool>& on_host, Transformer& first)
+      : weights_(weights), options_(options), loan_(loan), on_host_(on_host), first_(first) {
     for (int32_t rank = 0; rank < options.num_shards; ++rank)
       models_.push_back(shard_of(config.spec, {rank, options.num_shards}));
     first_.peers.resize(models_.size() - 1, first_);
     for (int32_t rank = 0; rank < options.num_shards; ++rank) {
       at(rank).shard = {rank, options.num_shards};
-      at(rank).shape = transformer_shape(model(rank));
+      at(rank).shape = transformer_shape(model(rank), on_host);
       add_states(at(rank));
     }
+    if (first_.host_experts.exist()) first_.host_experts.shape = host_experts_shape(model(0), on_host);
   }
 
   void build_ropes() {
     each_shard([&](int32_t rank) {
       for (PipelineStage& stage : at(rank).stages) {
         for (const RopeSpec& rope : model(rank).ropes)
-          build(rope, builder(rank, stage), stage.ropes.emplace_back());
+          build(rope, builder(rank, stage.device), stage.ropes.emplace_back());
       }
     });
   }
 
   // Builds the embedding and the heads that are tied to it, so that the table is read only once.
   void build_embedding() {
-    LayerBuilder embedding = builder(0, first_.stages.front());
+    LayerBuilder embedding = builder(0, first_.stages.front().device);
     if (loan_.embedding) {
       build_borrowed(model(0).embedding, loan_.lender->embedding, embedding, first_.embedding);
       return embedding.prepare();
@@ -74,7 +87,7 @@ class ShardsBuilder {
     embedding.prepare();
     if (loan_.head || !is_tied(model(0).head, embedding)) return;
     each_shard([&](int32_t rank) {
-      LayerBuilder head = builder(rank, at(rank).stages.back());
+      LayerBuilder head = builder(rank, at(rank).stages.back().device);
       build_tied(model(rank).head, table, head, at(rank).head);
       head.prepare();
     });
@@ -82,7 +95,7 @@ class ShardsBuilder {
 
   void build_head() {
     each_shard([&](int32_t rank) {
-      LayerBuilder head = builder(rank, at(rank).stages.back());
+      LayerBuilder head = builder(rank, at(rank).stages.back().device);
       if (loan_.head) {
         build_borrowed(model(rank).head, loan_.lender->head, head, at(rank).head);
         return head.prepare();
@@ -96,11 +109,15 @@ class ShardsBuilder {
   void build_layer(int32_t layer) {
     each_shard([&](int32_t rank) {
       PipelineStage& stage = stage_of(at(rank), layer);
-      LayerBuilder parts = builder(rank, stage);
-      build(model(rank).layers[static_cast<size_t>(layer)], layer, parts,
+      LayerBuilder parts = builder(rank, stage.device);
+      LayerBuilder host_parts = builder(rank, first_.host_experts.device);
+      const bool on_host = !on_host_.empty() && on_host_[static_cast<size_t>(layer)];
+      build(model(rank).layers[static_cast<size_t>(layer)], layer, parts, on_host ? host_parts : parts,
             stage.layers[static_cast<size_t>(layer - stage.first_layer)]);
-      parts.set_activations(options_.activations);
-      parts.prepare();
+      for (LayerBuilder* of_device : {&parts, &host_parts}) {
+        of_device->set_activations(options_.activations);
+        of_device->prepare();
+      }
     });
   }
 
@@ -112,8 +129,8 @@ class ShardsBuilder {
   }
   Transformer& at(int32_t rank) { return rank == 0 ? first_ : first_.peers[static_cast<size_t>(rank) - 1]; }
   const ModelSpec& model(int32_t rank) const { return models_[static_cast<size_t>(rank)]; }
-  LayerBuilder builder(int32_t rank, const PipelineStage& stage) const {
-    return LayerBuilder(model(rank), weights_, stage.device, options_.mode);
+  LayerBuilder builder(int32_t rank, const std::shared_ptr<Device>& device) const {
+    return LayerBuilder(model(rank), weights_, device, options_.mode);
   }
   template <typename Build>
   void each_shard(Build build) {
@@ -123,15 +140,17 @@ class ShardsBuilder {
   WeightProvider& weights_;
   const BuildOptions& options_;
   const Loan& loan_;
+  const std::vector<bool>& on_host_;  // whether each layer has host experts; empty: none has
   Transformer& first_;
   std::vector<ModelSpec> models_;  // one for each shard
 };
 
 // Builds all weights of a transformer whose stages are empty.
 void build_weights(const ModelConfig& config, WeightProvider& weights, const BuildOptions& options,
-                   const Loan& loan, Transformer& transformer) {
+                   const Loan& loan, const std::vector<bool>& on_host, Transformer& transformer) {
   for (const PipelineStage& stage : transformer.stages) require_stage(config.spec, stage, options);
-  ShardsBuilder shards(config, weights, options, loan, transformer);
+  require_host_experts(config.spec, on_host, transformer.host_experts.device.get(), options);
+  ShardsBuilder shards(config, weights, options, loan, on_host, transformer);
   shards.build_ropes();
   // The embedding and the head are larger than a layer, so they come first.
   constexpr int32_t kEnds = 2;
@@ -164,7 +183,7 @@ std::shared_ptr<const DraftTransformer> build_drafter(const DraftBuild& draft, c
   const bool is_beside = target.stages.front().device == device;
   const Loan loan = {&target, draft.config.borrows_embedding && is_beside,
                      draft.config.borrows_head && target.shard.num_shards == 1};
-  build_weights(config, draft.weights, own, loan, drafter->network);
+  build_weights(config, draft.weights, own, loan, {}, drafter->network);
   return drafter;
 }
 
@@ -193,7 +212,7 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
   });
   if (options.drafter != nullptr) transformer->state_layers = options.drafter->config.state_layers;
   require_states(*transformer);
-  build_weights(config, weights, options, {}, *transformer);
+  build_weights(config, weights, options, {}, layers_with_host_experts(placement), *transformer);
   if (options.drafter != nullptr)
     transformer->drafter = build_drafter(*options.drafter, *transformer, options);
   return transformer;

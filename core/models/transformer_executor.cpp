@@ -5,6 +5,7 @@
 #include "core/base/checked_math.h"
 #include "core/base/error.h"
 #include "core/models/stage_sizes.h"
+#include "core/tensor/row_transfer.h"
 #include "kernels/interface/half.h"
 
 namespace quire {
@@ -45,10 +46,13 @@ std::vector<StageShards> allocate_stages(const Transformer& transformer,
   return stages;
 }
 
-bool crosses_backends(const Transformer& transformer) {
-  const Device& first = *transformer.stages.front().device;
-  return std::any_of(transformer.stages.begin(), transformer.stages.end(),
-                     [&](const PipelineStage& stage) { return !stage.device->shares_backend(first); });
+std::optional<StageShardState> allocate_host_experts(const Transformer& transformer,
+                                                     const TransformerExecutorOptions& options) {
+  if (!transformer.host_experts.exist()) return std::nullopt;
+  const std::shared_ptr<Device>& device = transformer.host_experts.device;
+  const StageSizes sizes = host_experts_sizes(transformer, options);
+  return StageShardState{TransformerMemory(device, sizes.shape, sizes.kv, sizes.limits),
+                         DeviceContext(device, sizes.context)};
 }
 
 int32_t num_breaks(const Transformer& transformer) {
@@ -112,6 +116,10 @@ void copy_states(const StageShardState& stage, const Batch& batch) {
     stage.memory.copy_state(stage.context, copy.source, copy.target);
 }
 
+ContextRows residual_stream(const StageShardState& stage) {
+  return {stage.context, stage.memory.workspace().hidden};
+}
+
 // Places a batch on the device of a stage. Only the last stage computes logits.
 kernels::BatchView bind(const StageShardState& stage, const Batch& batch, bool is_last) {
   kernels::BatchView host;
@@ -153,11 +161,9 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       sequence_{max_context(options), longest_sequence(options)},
       limits_(limits_of(*weights_.current, options)),
       stages_(allocate_stages(*weights_.current, options)),
+      host_experts_(allocate_host_experts(*weights_.current, options)),
       num_pages_(limits_.guaranteed_pages()),
       stored_bytes_(count_stored_bytes()),
-      transfer_buffer_(crosses_backends(*weights_.current)
-                           ? allocate_values(options.max_tokens, limits_.hidden_size, "the residual stream")
-                           : HostFloats()),
       host_logits_(allocate_values(options.max_logit_rows, limits_.vocab_size, "logits")) {
   for (Pass& pass : passes_) pass.outcomes.resize(static_cast<size_t>(options.max_logit_rows));
   if (weights_.current->shard.num_shards > 1)
@@ -232,40 +238,25 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   copy_pages(stage, batch);
   copy_states(stage, batch);
   const kernels::BatchView view = bind(stage, batch, weights_.current->is_last(stage_idx));
-  if (stage_idx > 0 && is_first) hand_over(stages_[stage_idx - 1].first(), stage, batch.num_tokens());
+  // Each layer stores keys and values of every token, so the next stage needs the rows of all tokens.
+  if (stage_idx > 0 && is_first)
+    transfer_rows(residual_stream(stages_[stage_idx - 1].first()), residual_stream(stage), batch.num_tokens(),
+                  limits_.hidden_size);
+  kernels::BatchView rows;
+  rows.num_tokens = batch.num_tokens();
+  std::optional<ForwardPass> at_experts;
+  if (host_experts_)
+    at_experts.emplace(ForwardPass{host_experts_->context, rows, host_experts_->memory.workspace(), {}});
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
     if (action == kernels::StepAction::replayed) return;
     weights_.current->at_rank(rank).forward(
         stage_idx,
         {context, view, stage.memory.workspace(), stage.memory.ropes(), sequence_.context, sequence_.longest,
-         is_first ? breaks_ : nullptr},
+         is_first ? breaks_ : nullptr, at_experts ? &*at_experts : nullptr},
         stage.memory.caches());
     context.check(context.table().end_step(context.handle(), &action), "ending a step");
   }
-}
-
-// Copies the residual stream of all tokens to the next stage, because each layer stores keys and values of
-// every token.
-void TransformerExecutor::hand_over(const StageShardState& from, const StageShardState& to,
-                                    int32_t num_tokens) {
-  const DeviceContext& sender = from.context;
-  const DeviceContext& receiver = to.context;
-  const float* source = from.memory.workspace().hidden;
-  float* target = to.memory.workspace().hidden;
-  if (sender.device()->shares_backend(*receiver.device())) {
-    receiver.check(receiver.table().receive_rows(receiver.handle(), target, sender.handle(), source,
-                                                 num_tokens, limits_.hidden_size),
-                   "handing the residual stream over");
-    return;
-  }
-  sender.check(sender.table().read_rows(sender.handle(), source, num_tokens, limits_.hidden_size,
-                                        transfer_buffer_.get()),
-               "reading the residual stream");
-  sender.check(sender.table().synchronize(sender.handle()), "reading the residual stream");
-  receiver.check(receiver.table().write_rows(receiver.handle(), transfer_buffer_.get(), num_tokens,
-                                             limits_.hidden_size, target),
-                 "writing the residual stream");
 }
 
 // Issues the copies of rows to the host first, so that they are complete when the draws are.

@@ -69,7 +69,7 @@ class TransformerExecutor final : public Executor {
   void release_weights() override;
   void set_num_pages(int32_t num_pages) override;
   void set_breaks(StepBreaks* breaks) override { breaks_ = breaks; }
-  // Waits only if rows are transferred between backends.
+  // Waits only if rows are transferred between backends, between stages or for host experts.
   Ticket forward(const Batch& batch) override;
   void draw(Ticket ticket, const DeviceDraws& draws) override;
   Drawn wait(Ticket ticket) override;
@@ -109,11 +109,11 @@ class TransformerExecutor final : public Executor {
   void for_each_shard(Visit visit) const {
     for (const StageShards& stage : stages_)
       for (const StageShardState& shard : stage.shards) visit(shard.context);
+    if (host_experts_) visit(host_experts_->context);
   }
   void wait_for_all(std::string_view what);
   void run_stage(size_t stage_idx, const Batch& batch);
   void run_shard(size_t stage_idx, int32_t rank, const Batch& batch);
-  void hand_over(const StageShardState& from, const StageShardState& to, int32_t num_tokens);
   void norm_all_rows(int32_t num_tokens);
   template <typename PiecesOf, typename Visit>
   void for_each_piece(PiecesOf pieces_of, Visit visit) const;
@@ -130,10 +130,9 @@ class TransformerExecutor final : public Executor {
   SequenceLimits sequence_;
   ExecutorLimits limits_;
   std::vector<StageShards> stages_;  // in the order of the transformer's stages
-  int32_t num_pages_;                // pages that have memory
+  std::optional<StageShardState> host_experts_;
+  int32_t num_pages_;  // pages that have memory
   const StoredBytes stored_bytes_;
-  // Rows in transit between backends, [max_tokens, hidden]. Empty if there is only one backend.
-  HostFloats transfer_buffer_;
   // Logits on the host, [max_logit_rows, vocab]. Rows that are sampled on the device are not written.
   HostFloats host_logits_;
   StepBreaks* breaks_ = nullptr;

@@ -17,7 +17,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder changes; a plug-in with another number is refused.
-inline constexpr uint32_t kBackendAbi = 24;
+inline constexpr uint32_t kBackendAbi = 25;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -61,6 +61,7 @@ struct ContextLimits {
                                // none
   uint64_t state_line_bytes =
       0;  // the largest solved_line_bytes of any layer; 0: no lines are solved in advance
+  int32_t waits_within_steps = 0;  // 1: rows leave and return within a step, so no step is recorded
 };
 
 enum class StepAction : int32_t {
@@ -163,7 +164,7 @@ struct KernelTable {
   Status (*read_rows)(Context* context, const float* device_rows, int32_t rows, int32_t columns,
                       float* host) = nullptr;
 
-  // Transfer of the residual stream between devices, outside of begin_step and end_step. Both functions are
+  // Transfer of the residual stream between devices, never while a step is recorded. Both functions are
   // ordered before later work of `context` and wait for no more than they must. write_rows copies rows from
   // host memory, which may change once it returns.
   Status (*write_rows)(Context* context, const float* host, int32_t rows, int32_t columns,

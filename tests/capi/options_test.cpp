@@ -83,6 +83,23 @@ TEST(ModelOptions, ActivationsAreAnEnumValue) {
   quire_model_options_free(options, nullptr);
 }
 
+TEST(ModelOptions, HostExpertsAreANameOrANumber) {
+  quire_model_options* const options = quire_model_options_create(nullptr);
+  const auto choice = [&] { return Pinned(options, "options")->read().host_experts; };
+  EXPECT_FALSE(choice().any());
+  EXPECT_EQ(quire_model_options_set_host_experts(options, "24", 2, nullptr), 1);
+  EXPECT_EQ(choice().num_layers, 24);
+  Report report;
+  EXPECT_EQ(quire_model_options_set_host_experts(options, "most", 4, &report.error), 0);
+  EXPECT_EQ(report.message(), "host_experts: \"most\" is invalid; use none, all, auto or a number of layers");
+  EXPECT_EQ(choice().num_layers, 24);
+  EXPECT_EQ(quire_model_options_set_host_experts(options, "auto", 4, nullptr), 1);
+  EXPECT_TRUE(choice().is_automatic);
+  EXPECT_EQ(quire_model_options_set_host_experts(options, nullptr, 0, nullptr), 1);
+  EXPECT_FALSE(choice().any());
+  quire_model_options_free(options, nullptr);
+}
+
 TEST(ModelOptions, ADrafterIsANameOrAPath) {
   quire_model_options* const options = quire_model_options_create(nullptr);
   const auto drafter = [&] { return Pinned(options, "options")->read().drafter; };

@@ -93,6 +93,7 @@ TEST(ErrorParameter, OfSettersOfOptionsIsTheSetting) {
       {"lazy", with(quire_model_options_set_lazy, m, 2)},
       {"num_shards", with(quire_model_options_set_num_shards, m, 0)},
       {"activation_dtype", with(quire_model_options_set_activation_dtype, m, 99)},
+      {"host_experts", with_text(quire_model_options_set_host_experts, m, zero)},
       {"drafter", with_text(quire_model_options_set_drafter, m, zero)},
       {"name", with_text(quire_cache_options_set_name, c, kNoUtf8)},
       {"max_tokens", with(quire_cache_options_set_max_tokens, c, -1)},

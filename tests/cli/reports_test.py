@@ -92,6 +92,22 @@ class Plan(command.CommandTest):
         self.assertGreater(heads["kv_bytes"], none["kv_bytes"])
         self.assertEqual(heads["state_bytes"], 0, "its pages belong to the cache groups")
 
+    def test_host_experts_are_counted(self):
+        shape = ("plan", "--model", "synthetic:qwen3-30b-a3b,bits=4.0,layers=3", "--context", 256)
+        plan = self.json_of(*shape, "--host-experts", "all", "--read-rate", "50")
+        (device,) = plan["devices"]  # layers of the CPU compute there as before
+        self.assertEqual(device["num_host_experts"], 0)
+        self.assertEqual([layer["experts_device"] for layer in plan["layers"]], [0] * 3)
+        self.assertAlmostEqual(plan["expected_tokens_per_second"], 50e9 / device["step_bytes"], places=3)
+        of_layers = device["step_bytes"] - device["head_bytes"]
+        self.assertLess(of_layers, device["layer_bytes"] / 4, "a token reads 8 of 128 experts")
+        self.assertNotIn("expected_tokens_per_second", self.json_of(*shape))
+        self.assertRegex(self.succeed(*shape, "--read-rate", "50").stdout, r"at most [0-9.]+ tokens per second")
+        self.fail_with(2, ["--read-rate", "1 devices"], *shape, "--read-rate", "50,900")
+        self.fail_with(2, ["--read-rate"], *shape, "--read-rate", "0")
+        self.fail_with(3, ["has no experts"], "plan", "--host-experts", "2")
+        self.fail_with(2, ["host_experts"], "plan", "--host-experts", "most")
+
     def test_a_split_by_bytes_assigns_layers(self):
         plan = self.json_of("plan", "--device", "cpu,cpu", "--split", "1G,1G", "--context", 512)
         self.assertEqual([device["num_layers"] for device in plan["devices"]], [0, 8])

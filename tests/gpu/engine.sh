@@ -2,7 +2,7 @@
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine there: tests of the models,
 # of sampling and of a card that fails; the same text on the CPU and on the card; a model on several devices; loading
 # from files; and the speed of models of real shapes. Writes results to $OUT.
-#   tests/gpu/engine.sh [build|test|states|generate|split|load|bench|blocks|trellis|compare|company|share|wake|server|launches ...]
+#   tests/gpu/engine.sh [build|test|states|generate|split|load|bench|blocks|trellis|compare|company|share|wake|server|launches|host-experts ...]
 # The default is build, test, states, generate, split, load and bench.
 # With SECOND_DEVICE=cuda:1 a model is also split over two cards.
 # Takes files that the machine lacks from .carry-engine (tests/gpu/collect.sh engine, or built).
@@ -19,7 +19,7 @@ export QUIRE_BACKEND_DIR=$build/lib
 export QUIRE_MODEL=$root/packaging/model/story-15m-exl2-4.0bpw
 failed=0
 # The last program breaks the card for its own process.
-programs=(core_models_test model_families_test gguf_models_test device_draws_test device_jobs_test model_jobs_test perplexity_test standby_test filled_card_test device_loss_test)
+programs=(core_models_test model_families_test gguf_models_test device_draws_test device_jobs_test model_jobs_test perplexity_test standby_test filled_card_test host_experts_test device_loss_test)
 
 build_all() {
   { unpack prefix && unpack models && unpack families && unpack words && unpack older; } || return 1
@@ -192,6 +192,20 @@ wake() {
   done
 }
 
+# Tests experts in host memory, and measures a mixture with its experts on the card, half and all of them in host memory.
+host_experts() {
+  local choice
+  QUIRE_TEST_DEVICE=$device timeout 120 "$build/bin/host_experts_test" >"$out/host_experts_test.log" 2>&1 || failed=1
+  tail -n 4 "$out/host_experts_test.log"
+  for choice in none 24 all; do
+    echo "== --host-experts $choice"
+    timeout 150 "$build/bin/quire" bench --device "$device" --host-experts "$choice" --batch "${BATCHES:-1,8}" --new-tokens 64 \
+      --model "${MODELS:-synthetic:qwen3-30b-a3b,format=exl2,bits=4.0,head_bits=6}" ${BENCH_ARGUMENTS:-} \
+      2>"$out/bench-host-experts.log" | tee "$out/bench-host-experts-$choice.txt" ||
+      { failed=1; tail -n 3 "$out/bench-host-experts.log"; }
+  done
+}
+
 # Lists the kernels of a decoding step of the embedded model (8 layers), replayed as a graph, by name.
 launches() {
   timeout 100 ncu --graph-profiling node --metrics launch__grid_size --csv "$build/bin/quire" generate --device "$device" \
@@ -225,7 +239,8 @@ for stage in ${*:-build test states generate split load bench}; do
     wake) wake ;;
     server) server ;;
     launches) launches ;;
-    *) echo "engine.sh [build|test|states|generate|split|load|bench|blocks|trellis|compare|company|share|wake|server|launches ...]" >&2; exit 2 ;;
+    host-experts) host_experts ;;
+    *) echo "engine.sh [build|test|states|generate|split|load|bench|blocks|trellis|compare|company|share|wake|server|launches|host-experts ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done

@@ -68,13 +68,14 @@ void plan_model(CWorld& w, const Calls& call) {
        {quire_plan_device_total_bytes, quire_plan_device_embedding_bytes, quire_plan_device_layer_bytes,
         quire_plan_device_head_bytes, quire_plan_device_drafter_bytes, quire_plan_device_kv_bytes,
         quire_plan_device_workspace_bytes, quire_plan_device_staging_bytes, quire_plan_device_usable_bytes,
-        quire_plan_bytes_of_layer, quire_plan_cache_group_bytes}) {
+        quire_plan_device_step_bytes, quire_plan_bytes_of_layer, quire_plan_cache_group_bytes}) {
     call(get, plan, 0);
   }
   for (auto* get :
        {quire_plan_num_devices, quire_plan_num_layers, quire_plan_num_cache_groups, quire_plan_kv_format})
     call(get, plan);
-  for (auto* get : {quire_plan_device_num_layers, quire_plan_layer_device, quire_plan_cache_group_window,
+  for (auto* get : {quire_plan_device_num_layers, quire_plan_device_num_host_experts, quire_plan_layer_device,
+                    quire_plan_layer_experts_device, quire_plan_cache_group_window,
                     quire_plan_cache_group_num_pages, quire_plan_cache_group_num_layers})
     call(get, plan, 0);
   call(quire_plan_device_name, plan, 0, nullptr, 0);
@@ -163,6 +164,7 @@ void set_model_options(CWorld& w, const Calls& call) {
   call(quire_model_options_set_num_shards, w.model_options, 1);
   call(quire_model_options_set_activation_dtype, w.model_options, QUIRE_ACTIVATION_FULL);
   call(quire_model_options_set_drafter, w.model_options, "none", 4);
+  call(quire_model_options_set_host_experts, w.model_options, "none", 4);
 }
 void free_model_options(CWorld& w, const Calls& call) {
   call(quire_model_options_free, w.model_options);

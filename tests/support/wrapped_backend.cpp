@@ -148,11 +148,12 @@ void install(int slot, const kernels::Backend& real, std::integer_sequence<int, 
 
 }  // namespace
 
-WrappedBackend::WrappedBackend(const kernels::Backend& real) : slot_(0) {
+WrappedBackend::WrappedBackend(const kernels::Backend& real, const char* name) : slot_(0) {
   while (slots[static_cast<size_t>(slot_)].is_used.exchange(true)) {
     if (++slot_ == kMaxWrapped) std::abort();  // a test uses too many
   }
   install(slot_, real, std::make_integer_sequence<int, kMaxWrapped>());
+  if (name != nullptr) slots[static_cast<size_t>(slot_)].backend.name = name;
 }
 
 WrappedBackend::~WrappedBackend() {

@@ -16,7 +16,8 @@ class WrappedBackend {
   static constexpr int kMaxWrapped = 4;
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-  explicit WrappedBackend(const kernels::Backend& real);
+  // `name` is that of the backend; nullptr: the name of `real`.
+  explicit WrappedBackend(const kernels::Backend& real, const char* name = nullptr);
   WrappedBackend(const WrappedBackend&) = delete;
   WrappedBackend& operator=(const WrappedBackend&) = delete;
   ~WrappedBackend();

@@ -73,6 +73,8 @@ type ModelConfig struct {
 	ContextTokens  int    `json:"context_tokens"` // of one request; 0 means the context length of the model
 	MaxJobs        int    `json:"max_jobs"`
 	KvFormat       string `json:"kv_format"`
+	// Layers whose experts lie in host memory: none, all, auto or a number; "" means none.
+	HostExperts string `json:"host_experts"`
 	// Drafter of speculative decoding: auto, none, ngram, mtp, or the path or hub name of a draft network; "" means auto.
 	Drafter   string `json:"drafter"`
 	MaxDrafts int    `json:"max_drafts"` // proposed tokens of a step; 0 means the library's default

@@ -159,6 +159,22 @@ QUIRE_API int32_t quire_model_options_set_split(quire_model_options* options, co
                                                 size_t text_len, quire_error** error);
 
 /**
+ * Sets which layers of a mixture of experts (MoE) have their experts in host memory, where the CPU computes
+ * them, while everything else of the layer is on its card: router, experts, shared expert and their norm.
+ * "none", the default, which an empty text means as well; "all"; a number of layers such as "24", the first
+ * ones that have experts; or "auto": none if the model fits on its cards, otherwise as few layers as needed.
+ * If the devices do not name cpu, it is added as the last device and takes no whole layers. A layer that is
+ * on the CPU itself computes there as before. Answers are the same for a choice, but may differ between
+ * choices as between devices.
+ *
+ * quire_model_load and quire_plan_create fail with QUIRE_ERROR_UNSUPPORTED, unless the choice is "none" or
+ * "auto", if the model has no experts, if their block reads more than the residual stream (parallel layers,
+ * several streams), or with quire_model_options_set_num_shards above 1.
+ */
+QUIRE_API int32_t quire_model_options_set_host_experts(quire_model_options* options, const char* text,
+                                                       size_t text_len, quire_error** error);
+
+/**
  * Sets the device memory that the model leaves free, in bytes: one number for all devices, or one for each,
  * separated by commas. The suffixes K, M and G mean KiB, MiB and GiB. Default: "256M", which does not apply
  * to the CPU.

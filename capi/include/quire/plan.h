@@ -73,7 +73,10 @@ QUIRE_API int64_t quire_plan_workspace_bytes(quire_plan* plan, quire_error** err
 /** Returns the bytes of host memory that copies need; not part of the total. */
 QUIRE_API int64_t quire_plan_staging_bytes(quire_plan* plan, quire_error** error);
 
-/** Returns the number of devices that the model names. */
+/**
+ * Returns the number of devices: those that the model names, and cpu as the last one if it is added for
+ * experts (quire_model_options_set_host_experts).
+ */
 QUIRE_API int32_t quire_plan_num_devices(quire_plan* plan, quire_error** error);
 
 /**
@@ -85,6 +88,10 @@ QUIRE_API int64_t quire_plan_device_name(quire_plan* plan, int32_t device_idx, c
 
 /** Returns the number of layers on the device. */
 QUIRE_API int32_t quire_plan_device_num_layers(quire_plan* plan, int32_t device_idx, quire_error** error);
+
+/** Returns the number of layers whose experts are on the device while the layer is on another one. */
+QUIRE_API int32_t quire_plan_device_num_host_experts(quire_plan* plan, int32_t device_idx,
+                                                     quire_error** error);
 
 /** Returns the bytes that the device has free, without the reserve and within the limit of the split. */
 QUIRE_API int64_t quire_plan_device_usable_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
@@ -115,13 +122,23 @@ QUIRE_API int64_t quire_plan_device_workspace_bytes(quire_plan* plan, int32_t de
 /** Returns the bytes of host memory that copies from and to the device need. */
 QUIRE_API int64_t quire_plan_device_staging_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
 
+/**
+ * Returns the bytes of weights that a step of one token reads on the device: of experts those that one token
+ * chooses, of the embedding nothing. The time of a step is at least the sum over the devices of these bytes
+ * divided by the bytes per second that the device reads.
+ */
+QUIRE_API int64_t quire_plan_device_step_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
+
 /** Returns the number of layers of the model. */
 QUIRE_API int32_t quire_plan_num_layers(quire_plan* plan, quire_error** error);
 
 /** Returns the device_idx of the device that holds a layer; layer_idx counts from 0. */
 QUIRE_API int32_t quire_plan_layer_device(quire_plan* plan, int32_t layer_idx, quire_error** error);
 
-/** Returns the bytes of the weights and pages of the layer. */
+/** Returns the device_idx of the device that holds the feed-forward block of a layer. */
+QUIRE_API int32_t quire_plan_layer_experts_device(quire_plan* plan, int32_t layer_idx, quire_error** error);
+
+/** Returns the bytes of the weights and pages of the layer, on all devices. */
 QUIRE_API int64_t quire_plan_bytes_of_layer(quire_plan* plan, int32_t layer_idx, quire_error** error);
 
 /**

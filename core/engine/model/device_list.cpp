@@ -90,6 +90,20 @@ SplitChoice parse_split(std::string_view text) {
   return choice;
 }
 
+HostExpertsChoice parse_host_experts(std::string_view text) {
+  HostExpertsChoice choice;
+  if (text.empty() || text == "none") return choice;
+  choice.is_automatic = text == "auto";
+  if (text == "all") choice.num_layers = std::numeric_limits<int32_t>::max();
+  if (choice.any()) return choice;
+  if (!read_whole(text, choice.num_layers) || choice.num_layers < 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "host_experts: \"{}\" is invalid; use none, all, auto or a number of layers", printable(text))
+        .at("host_experts");
+  }
+  return choice;
+}
+
 std::vector<uint64_t> parse_reserve(std::string_view text) {
   std::vector<uint64_t> bytes;
   for (const std::string_view piece : pieces_of(text)) bytes.push_back(parse_bytes("reserve", piece));

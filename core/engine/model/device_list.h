@@ -21,6 +21,18 @@ struct SplitChoice {
 // ErrorCode::invalid_argument for anything else.
 SplitChoice parse_split(std::string_view text);
 
+// Layers whose experts lie in host memory while the layers are on a card.
+struct HostExpertsChoice {
+  bool is_automatic = false;  // as few as the cards need
+  int32_t num_layers = 0;     // the first ones with experts, if not automatic; INT32_MAX: all
+
+  bool any() const { return is_automatic || num_layers > 0; }
+};
+
+// Reads "none", an empty text for the same, "all", "auto" or a number of layers. Throws
+// ErrorCode::invalid_argument for anything else.
+HostExpertsChoice parse_host_experts(std::string_view text);
+
 // Reads bytes such as "256M" or "1G,512M". Throws ErrorCode::invalid_argument for anything else.
 std::vector<uint64_t> parse_reserve(std::string_view text);
 

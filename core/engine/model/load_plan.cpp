@@ -1,5 +1,6 @@
 #include "core/engine/model/load_plan.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -14,6 +15,14 @@ constexpr uint64_t kDefaultReserve = uint64_t{256} << 20;
 uint64_t reserve_of(const ModelLoadOptions& load, size_t device_idx, const Device& device) {
   if (load.reserve.empty()) return device.is_host() ? 0 : kDefaultReserve;
   return load.reserve.size() == 1 ? load.reserve.front() : load.reserve[device_idx];
+}
+
+// Adds the host for experts, unless it is among the devices. It takes no layers.
+void add_host(DeviceRegistry& registry, std::vector<ModelDevice>& devices) {
+  const auto is_host = [](const ModelDevice& device) { return device.device->is_host(); };
+  if (std::any_of(devices.begin(), devices.end(), is_host)) return;
+  devices.push_back(registry.open_all("cpu").front());
+  devices.back().takes_layers = false;
 }
 
 void check_sizes(const ModelLoadOptions& load, size_t num_devices) {
@@ -45,6 +54,8 @@ ModelPlanOptions plan_options(DeviceRegistry& devices, const ModelLoadOptions& l
     if (!load.split.bytes.empty()) device.budget_bytes = load.split.bytes[i];
   }
   options.split = load.split.layers;
+  options.host_experts = load.host_experts;
+  if (load.host_experts.any()) add_host(devices, options.devices);
   options.num_shards = load.num_shards;
   options.activations = load.activations;
   options.cache = load.cache;

@@ -20,6 +20,7 @@ struct ModelLoadOptions {
   std::string path;     // a directory, a tokenizer.json, or a directory of variants
   std::string devices;  // names separated by commas; empty: the default devices
   SplitChoice split;    // of the layers across the devices
+  HostExpertsChoice host_experts;
   // Bytes to leave free on each device, or one number for all; empty: 256 MiB on GPUs, none on the CPU.
   std::vector<uint64_t> reserve;
   std::optional<ModelCacheOptions> cache;  // memory to leave for a cache; not set: one of kPlannedTokens
@@ -34,8 +35,9 @@ struct ModelLoadOptions {
   std::function<void(const LoadProgress&)> progress;  // runs on the loading thread; null: no reports
 };
 
-// Opens the devices and returns the plan's options for one model. Throws like DeviceRegistry::open, and
-// ErrorCode::invalid_argument if `reserve` or `split` does not have one number for each device.
+// Opens the devices and returns the plan's options for one model. With host experts the CPU is the last
+// device if the load does not name it. Throws like DeviceRegistry::open, and ErrorCode::invalid_argument if
+// `reserve` or `split` does not have one number for each device.
 ModelPlanOptions plan_options(DeviceRegistry& devices, const ModelLoadOptions& load,
                               std::shared_ptr<ModelSource> source);
 

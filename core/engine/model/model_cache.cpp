@@ -29,7 +29,7 @@ constexpr int32_t kMaxDrawEdits = 1 << 16;
 struct Kept {
   std::shared_ptr<const Model> model;
   std::shared_ptr<const ResidentModel> home;
-  std::vector<MemoryLease> memory;  // of each stage, and for evicted prefixes
+  std::vector<MemoryLease> memory;  // of each stage, of host experts, and for evicted prefixes
 };
 
 int64_t require_range(int64_t value, int64_t min, int64_t max, std::string_view name) {
@@ -182,6 +182,10 @@ std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
     leases.push_back(runtime.lease_memory(
         memory_request_of(transformer->stages[i].device, plan_stage_of(model, i, sizes).cache(), model)));
   }
+  if (transformer->host_experts.exist()) {
+    leases.push_back(runtime.lease_memory(memory_request_of(
+        transformer->host_experts.device, plan_host_experts(*transformer, sizes).cache(), model)));
+  }
   return leases;
 }
 
@@ -249,6 +253,7 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
   parts.executor = in_memory([&] { return make_executor(transformer, executor, source); });
   for (MemoryLease& lease : kept->memory) lease.settle();
   for (const PipelineStage& stage : transformer->stages) parts.devices.push_back(stage.device->name());
+  if (transformer->host_experts.exist()) parts.devices.push_back(transformer->host_experts.device->name());
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
   parts.end_tokens = model->config().eos_ids;
   parts.num_tokens = num_tokens(*model);

@@ -45,6 +45,17 @@ std::string files_of(const FileSystem& files, const std::string& path) {
   return text;
 }
 
+// Returns the layers with host experts and the backend that computes them; empty if there are none.
+std::string host_experts_of(const Transformer& transformer) {
+  if (!transformer.host_experts.exist()) return {};
+  std::string text = fmt::format("\nexperts on {}:", transformer.host_experts.device->table().name);
+  for (const PipelineStage& stage : transformer.stages)
+    for (size_t i = 0; i < stage.layers.size(); ++i)
+      if (stage.layers[i].feed_forward.on_host)
+        text += fmt::format(" {}", static_cast<size_t>(stage.first_layer) + i);
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string model_fingerprint(const FileSystem& files, const Model& model,
@@ -61,6 +72,7 @@ std::string model_fingerprint(const FileSystem& files, const Model& model,
     for (const RotaryLayer& rope : stage.ropes)
       text += longest_sequence(options) <= rope.short_context ? "s" : "l";
   }
+  text += host_experts_of(*transformer);
   text += files_of(files, model.path());
   // Pages have the rows of the draft network.
   const std::string& drafter = model.drafter_path();

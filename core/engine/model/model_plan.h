@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/model/device_list.h"
 #include "core/engine/model/model_cache.h"
 #include "core/models/draft_source.h"
 #include "core/models/memory_plan.h"
@@ -21,14 +22,16 @@ struct ModelDevice {
   std::shared_ptr<Device> device;
   uint64_t reserve_bytes = 0;                           // free memory that the model must leave
   std::optional<uint64_t> budget_bytes = std::nullopt;  // maximum for this model
-  uint64_t idle_bytes = 0;  // weights of idle models, which can be evicted for this one
+  uint64_t idle_bytes = 0;   // weights of idle models, which can be evicted for this one
+  bool takes_layers = true;  // false: it takes host experts alone; such a device is the last one
 };
 
 struct ModelPlanOptions {
   std::shared_ptr<ModelSource> source;
   std::vector<ModelDevice> devices;  // layers run in this order; the CPU takes what the others cannot hold
   std::vector<int32_t> split;        // layers of each device; empty: split automatically, within the budgets
-  int32_t num_shards = 1;            // tensor-parallel shards of each stage
+  HostExpertsChoice host_experts = {};
+  int32_t num_shards = 1;  // tensor-parallel shards of each stage
   kernels::ActivationDtype activations = kernels::ActivationDtype::full;  // in the layers' matrix products
   std::optional<ModelCacheOptions> cache;  // to leave memory for; not set: one of kPlannedTokens
   // "", "none", "auto", "mtp" or the path of a draft network; see ModelLoadOptions.

@@ -161,13 +161,14 @@ std::function<uint64_t()> pinnable_bytes(const Runtime& runtime) {
   return nullptr;
 }
 
-// Offloads the weights to host memory. Returns false, with the weights still on the devices, if a device does
-// not support it or host memory is short.
+// Offloads the weights to host memory; those on the host stay there. Returns false, with all weights still on
+// the devices, if a card does not support it or host memory is short.
 bool ManagedWeights::park() {
   if (!model_->can_offload()) return false;
   if (!pinned_) {
     MemoryRequest memory_request{kPinnedMemory, 0, "the weights of " + path_};
-    for (const auto& [device, bytes] : bytes_) memory_request.bytes += bytes;
+    for (const auto& [device, bytes] : bytes_)
+      if (device->has(kernels::kCapabilityParkedWeights)) memory_request.bytes += bytes;
     memory_request.free_bytes = pinnable_bytes(*runtime_);
     pinned_ = runtime_->lease_pinned(memory_request);
     if (!pinned_) return false;
@@ -201,7 +202,8 @@ void ManagedWeights::shrink_leases() noexcept {
 
 void ManagedWeights::load_parked_weights(const std::atomic<bool>& stop) {
   BytesByDevice away;
-  for (const auto& [device, taken] : bytes_) away[device] = offloaded_.at(device.get());
+  for (const auto& [device, taken] : bytes_)
+    if (offloaded_.at(device.get()) > 0) away[device] = offloaded_.at(device.get());
   std::vector<MemoryLease> leases = lease(away, {});
   in_memory([&] { model_->reload_weights(stop); });
   for (MemoryLease& lease : leases) lease.settle();

@@ -431,6 +431,7 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   if (const Status s = c.device->check(c.device->passes.follow(c.stream), "issuing a step"); s != Status::ok)
     return s;
+  if (c.limits.waits_within_steps != 0) return Status::ok;
   // Without a recording, each operation waits for its own weights. The weights being copied may belong to
   // another model.
   const bool are_arriving = c.device->arrivals.any(true);

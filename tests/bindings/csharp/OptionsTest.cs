@@ -15,7 +15,8 @@ public static class OptionsTest
         return Fixture.Run(arguments, CacheOptionsAreRefusedByName, CacheOptionsReachTheCache, QuotasHold, PinsKeepPages,
             AQueueGetsPageEvents,
             PlansReportBytesByKindAndDevice, AModelSplitByBytesGeneratesTheSameText, ModelOptionsAreRefusedByName,
-            AScopeLoadsOnlyItsParts, ShardsAreNamed, DraftNetworksAreNamed, WeightsAreEvictedAndReloaded, ATokenEndsALoad,
+            AScopeLoadsOnlyItsParts, ShardsAreNamed, DraftNetworksAreNamed, HostExpertsAreRefused,
+            WeightsAreEvictedAndReloaded, ATokenEndsALoad,
             ALoadReportsItsProgress,
             NullableReferencesAreAnnotated);
     }
@@ -60,6 +61,14 @@ public static class OptionsTest
             Check(stats.Shards.Sum(shard => shard.DeviceBytes) == stats.DeviceBytes, stats.DeviceBytes);
             Check(model.ShardWeightBytes(0) + model.ShardWeightBytes(1) == model.Info().WeightBytes, "weights");
         }
+    }
+
+    private static void HostExpertsAreRefused(Fixture with)
+    {
+        Refused(ErrorCode.Unsupported, "has no experts",
+            () => with.Runtime.LoadModel(with.Path, new ModelOptions { HostExperts = "all" }));
+        Refused(ErrorCode.InvalidArgument, "host_experts",
+            () => with.Runtime.LoadModel(with.Path, new ModelOptions { HostExperts = "most" }));
     }
 
     private static void DraftNetworksAreNamed(Fixture with)

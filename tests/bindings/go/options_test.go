@@ -112,6 +112,22 @@ func TestADraftNetworkIsNamed(t *testing.T) {
 	expectRefused(t, err, quire.CodeUnsupported, "multi-token prediction")
 }
 
+func TestHostExpertsArePlanned(t *testing.T) {
+	runtime := newRuntime(t)
+	shape := "synthetic:qwen3-30b-a3b,bits=4.0,layers=2"
+	for _, choice := range []string{"", "none", "auto", "all", "1"} {
+		plan := must(runtime.Plan(shape, quire.ModelOptions{HostExperts: choice}, quire.CacheOptions{MaxTokens: 512}))
+		if len(plan.Devices) != 1 || plan.Devices[0].NumHostExperts != 0 || plan.Devices[0].StepBytes <= 0 ||
+			plan.Layers[1].ExpertsDevice != 0 {
+			t.Errorf("%q: layers of the CPU compute there as before: %+v", choice, plan)
+		}
+	}
+	_, err := runtime.Plan(modelPath(), quire.ModelOptions{HostExperts: "all"}, quire.CacheOptions{})
+	expectRefused(t, err, quire.CodeUnsupported, "has no experts")
+	_, err = runtime.Plan(modelPath(), quire.ModelOptions{HostExperts: "most"}, quire.CacheOptions{})
+	expectRefused(t, err, quire.CodeInvalidArgument, "host_experts")
+}
+
 func TestShardsAreNamed(t *testing.T) {
 	runtime := newRuntime(t)
 	model := must(runtime.LoadModelContext(context.Background(), modelPath(), quire.ModelOptions{NumShards: 2}))

@@ -52,6 +52,7 @@ public final class OptionsTest {
     Fixture.run(arguments, "model options are refused by name", OptionsTest::modelOptionsAreRefused);
     Fixture.run(arguments, "shards are named", OptionsTest::shards);
     Fixture.run(arguments, "draft networks are named", OptionsTest::draftNetworks);
+    Fixture.run(arguments, "host experts are refused by name", OptionsTest::hostExperts);
     Fixture.run(arguments, "weights are evicted and reloaded", OptionsTest::residency);
     Fixture.run(arguments, "a scope loads only its parts", OptionsTest::scopes);
     Fixture.run(arguments, "a cancel ends a load", OptionsTest::cancelsALoad);
@@ -67,6 +68,13 @@ public final class OptionsTest {
       check(stats.shards().stream().mapToLong(ShardStats::deviceBytes).sum() == stats.deviceBytes(), stats);
       check(model.shardWeightBytes(0) + model.shardWeightBytes(1) == model.info().weightBytes(), "weights");
     }
+  }
+
+  private static void hostExperts(Fixture with) {
+    checkRefused("unsupported", "has no experts",
+        () -> with.runtime.loadModel(with.path, new ModelOptions().hostExperts("all")));
+    checkRefused("invalid_argument", "host_experts",
+        () -> with.runtime.loadModel(with.path, new ModelOptions().hostExperts("most")));
   }
 
   private static void draftNetworks(Fixture with) {

@@ -37,7 +37,7 @@ void build_layer(const ModelSpec& model, const std::shared_ptr<Device>& device, 
                  Built& built) {
   SyntheticTestWeights weights;
   LayerBuilder builder(model, weights, device, mode);
-  build(model.layers.front(), 0, builder, built.layer);
+  build(model.layers.front(), 0, builder, builder, built.layer);
   built.num_requests = builder.num_requests();
   builder.prepare();
 }
@@ -79,9 +79,9 @@ TEST(LayerBuilder, HandlesOfExpertsAreSetByPrepare) {
     if (part.model.layers.front().experts() == nullptr) continue;
     Built built;
     build_layer(part.model, device, BuildMode::prepare, built);
-    const auto* const both = std::get_if<MlpAndExpertsLayer>(&built.layer.feed_forward);
+    const auto* const both = std::get_if<MlpAndExpertsLayer>(&built.layer.feed_forward.part);
     const ExpertsLayer& experts =
-        both != nullptr ? both->experts : std::get<ExpertsLayer>(built.layer.feed_forward);
+        both != nullptr ? both->experts : std::get<ExpertsLayer>(built.layer.feed_forward.part);
     ASSERT_EQ(experts.down.handles.size(), 4U) << part.name;
     EXPECT_EQ(experts.down.handles.back(), experts.down.matrices.back().get()) << part.name;
   }

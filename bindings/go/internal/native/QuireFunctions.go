@@ -463,6 +463,7 @@ type functions struct {
 	Quire_model_options_set_device func(ModelOptionsHandle, *byte, uint, *ErrorHandle) int32
 	Quire_model_options_set_activation_dtype func(ModelOptionsHandle, int32, *ErrorHandle) int32
 	Quire_model_options_set_drafter func(ModelOptionsHandle, *byte, uint, *ErrorHandle) int32
+	Quire_model_options_set_host_experts func(ModelOptionsHandle, *byte, uint, *ErrorHandle) int32
 	Quire_model_options_set_num_shards func(ModelOptionsHandle, int32, *ErrorHandle) int32
 	Quire_model_options_set_path func(ModelOptionsHandle, *byte, uint, *ErrorHandle) int32
 	Quire_model_options_set_planned_cache func(ModelOptionsHandle, CacheOptionsHandle, *ErrorHandle) int32
@@ -502,8 +503,10 @@ type functions struct {
 	Quire_plan_device_kv_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_layer_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_name func(PlanHandle, int32, *byte, uint, *ErrorHandle) int64
+	Quire_plan_device_num_host_experts func(PlanHandle, int32, *ErrorHandle) int32
 	Quire_plan_device_num_layers func(PlanHandle, int32, *ErrorHandle) int32
 	Quire_plan_device_staging_bytes func(PlanHandle, int32, *ErrorHandle) int64
+	Quire_plan_device_step_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_total_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_usable_bytes func(PlanHandle, int32, *ErrorHandle) int64
 	Quire_plan_device_workspace_bytes func(PlanHandle, int32, *ErrorHandle) int64
@@ -516,6 +519,7 @@ type functions struct {
 	Quire_plan_kv_format func(PlanHandle, *ErrorHandle) int32
 	Quire_plan_layer_bytes func(PlanHandle, *ErrorHandle) int64
 	Quire_plan_layer_device func(PlanHandle, int32, *ErrorHandle) int32
+	Quire_plan_layer_experts_device func(PlanHandle, int32, *ErrorHandle) int32
 	Quire_plan_model_path func(PlanHandle, *byte, uint, *ErrorHandle) int64
 	Quire_plan_num_cache_groups func(PlanHandle, *ErrorHandle) int32
 	Quire_plan_num_devices func(PlanHandle, *ErrorHandle) int32
@@ -1776,6 +1780,10 @@ func Quire_model_options_set_drafter(options ModelOptionsHandle, text string, er
 	return quire().Quire_model_options_set_drafter(options, textOf(text), uint(len(text)), error)
 }
 
+func Quire_model_options_set_host_experts(options ModelOptionsHandle, text string, error *ErrorHandle) int32 {
+	return quire().Quire_model_options_set_host_experts(options, textOf(text), uint(len(text)), error)
+}
+
 func Quire_model_options_set_num_shards(options ModelOptionsHandle, numShards int32, error *ErrorHandle) int32 {
 	return quire().Quire_model_options_set_num_shards(options, numShards, error)
 }
@@ -1932,12 +1940,20 @@ func Quire_plan_device_name(plan PlanHandle, deviceIdx int32, outText []byte, er
 	return quire().Quire_plan_device_name(plan, deviceIdx, sliceOf(outText), uint(len(outText)), error)
 }
 
+func Quire_plan_device_num_host_experts(plan PlanHandle, deviceIdx int32, error *ErrorHandle) int32 {
+	return quire().Quire_plan_device_num_host_experts(plan, deviceIdx, error)
+}
+
 func Quire_plan_device_num_layers(plan PlanHandle, deviceIdx int32, error *ErrorHandle) int32 {
 	return quire().Quire_plan_device_num_layers(plan, deviceIdx, error)
 }
 
 func Quire_plan_device_staging_bytes(plan PlanHandle, deviceIdx int32, error *ErrorHandle) int64 {
 	return quire().Quire_plan_device_staging_bytes(plan, deviceIdx, error)
+}
+
+func Quire_plan_device_step_bytes(plan PlanHandle, deviceIdx int32, error *ErrorHandle) int64 {
+	return quire().Quire_plan_device_step_bytes(plan, deviceIdx, error)
 }
 
 func Quire_plan_device_total_bytes(plan PlanHandle, deviceIdx int32, error *ErrorHandle) int64 {
@@ -1986,6 +2002,10 @@ func Quire_plan_layer_bytes(plan PlanHandle, error *ErrorHandle) int64 {
 
 func Quire_plan_layer_device(plan PlanHandle, layerIdx int32, error *ErrorHandle) int32 {
 	return quire().Quire_plan_layer_device(plan, layerIdx, error)
+}
+
+func Quire_plan_layer_experts_device(plan PlanHandle, layerIdx int32, error *ErrorHandle) int32 {
+	return quire().Quire_plan_layer_experts_device(plan, layerIdx, error)
 }
 
 func Quire_plan_model_path(plan PlanHandle, outText []byte, error *ErrorHandle) int64 {

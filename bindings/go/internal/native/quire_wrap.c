@@ -578,6 +578,25 @@ int _wrap_quire_model_options_set_split_native_75d2147792a4b276(quire_model_opti
 }
 
 
+int _wrap_quire_model_options_set_host_experts_native_75d2147792a4b276(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_host_experts(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_model_options_set_reserve_native_75d2147792a4b276(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
@@ -6377,6 +6396,23 @@ int _wrap_quire_plan_device_num_layers_native_75d2147792a4b276(quire_plan *_swig
 }
 
 
+int _wrap_quire_plan_device_num_host_experts_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_plan_device_num_host_experts(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 long long _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
@@ -6530,6 +6566,23 @@ long long _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(quire_pl
 }
 
 
+long long _wrap_quire_plan_device_step_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_device_step_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_plan_num_layers_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
@@ -6557,6 +6610,23 @@ int _wrap_quire_plan_layer_device_native_75d2147792a4b276(quire_plan *_swig_go_0
   arg3 = (quire_error **)_swig_go_2; 
   
   result = (int32_t)quire_plan_layer_device(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_plan_layer_experts_device_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_plan_layer_experts_device(arg1,arg2,arg3);
   _swig_go_result = result; 
   return _swig_go_result;
 }

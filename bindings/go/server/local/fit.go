@@ -46,19 +46,24 @@ func checkFit(runtime *quire.Runtime, name string, config server.ModelConfig, bu
 	return nil
 }
 
-// checkTotal compares the bytes of a model on one device with the memory of all its devices.
+// checkTotal compares the bytes of a model on one device with the memory of all its devices, and of the host if that
+// takes experts.
 func checkTotal(runtime *quire.Runtime, config server.ModelConfig, options quire.ModelOptions, limits map[string]int64) error {
-	options.Device = config.Devices[0]
+	devices := append([]string{}, config.Devices...)
+	if options.HostExperts != "" && options.HostExperts != "none" && !strings.Contains(","+options.Device+",", ",cpu,") {
+		devices = append(devices, "cpu")
+	}
+	options.Device, options.HostExperts = devices[0], ""
 	plan, err := runtime.Plan(config.Path, options, *options.PlannedCache)
 	if err != nil {
 		return err
 	}
 	var total int64
-	for _, device := range config.Devices {
+	for _, device := range devices {
 		total += limits[device]
 	}
 	if plan.TotalBytes > total {
-		return &neverFits{strings.Join(config.Devices, ","), plan.TotalBytes, total}
+		return &neverFits{strings.Join(devices, ","), plan.TotalBytes, total}
 	}
 	return nil
 }
