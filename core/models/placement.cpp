@@ -1,23 +1,52 @@
 #include "core/models/placement.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace quire {
 
-void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices) {
+void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices,
+                       int32_t num_shards) {
   const std::vector<int32_t>& layers = placement.device_of_layer;
   if (layers.size() != static_cast<size_t>(num_layers)) {
     throw Error(ErrorCode::invalid_argument, "split: {} layers are placed, but the model has {}",
                 layers.size(), num_layers)
         .at("split");
   }
+  const auto is_device = [=](int32_t device) { return device >= 0 && device < num_devices; };
+  const bool is_sized =
+      placement.spreads.empty() || placement.spreads.size() == static_cast<size_t>(num_devices);
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i] >= 0 && layers[i] < num_devices) continue;
+    if (is_sized && is_device(layers[i]) && is_device(placement.device_of_shard(layers[i], num_shards - 1)))
+      continue;
     throw Error(ErrorCode::invalid_argument,
                 "split: layer {} is placed on device {}, but there are {} devices, numbered from 0", i,
                 layers[i], num_devices)
         .at("split");
   }
+}
+
+std::vector<StagePlace> stage_places(const std::vector<bool>& is_host, int32_t num_shards) {
+  const auto num_cards = std::count(is_host.begin(), is_host.end(), false);
+  std::vector<StagePlace> places;
+  for (size_t i = 0; i < is_host.size();) {
+    const auto device = static_cast<int32_t>(i);
+    const bool spreads = num_shards > 1 && num_cards > 1 && !is_host[i];
+    const size_t count = spreads ? static_cast<size_t>(num_shards) : 1;
+    const auto first = is_host.begin() + static_cast<ptrdiff_t>(i);
+    if (count > is_host.size() - i ||
+        (spreads && std::find(first, first + num_shards, true) != first + num_shards)) {
+      throw Error(ErrorCode::invalid_argument,
+                  "num_shards is {}, but {} cards are named; a stage has one card for each shard, so name a "
+                  "multiple of {} cards next to each other, or one card for all shards",
+                  num_shards, num_cards, num_shards)
+          .at("num_shards");
+    }
+    places.push_back({device, spreads});
+    i += count;
+  }
+  return places;
 }
 
 std::vector<LayerRange> layer_ranges(const Placement& placement) {

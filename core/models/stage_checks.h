@@ -12,4 +12,7 @@ namespace quire {
 // num_shards shards.
 void require_stage(const ModelSpec& model, const PipelineStage& stage, const BuildOptions& options);
 
+// Throws ErrorCode::unsupported if two shards of a stage are on devices of different backends.
+void require_same_backend(const Device& first, const Device& other);
+
 }  // namespace quire

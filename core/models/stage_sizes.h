@@ -13,6 +13,8 @@ struct StagePosition {
   bool crosses_backends = false;  // a neighbouring stage runs on another backend
   bool draws = false;             // tokens are sampled on the device of this stage
   int32_t first_layer = 0;
+  int32_t num_shards = 1;
+  bool gathers_on_host = false;  // see PipelineStage
 };
 
 struct StageSizes {

@@ -93,7 +93,8 @@ func loadOptions(name string, config server.ModelConfig) (quire.ModelOptions, qu
 		return quire.ModelOptions{}, cache, err
 	}
 	network, err := draftNetwork(config.Drafter)
-	return quire.ModelOptions{Device: strings.Join(config.Devices, ","), PlannedCache: &cache, Drafter: network}, cache, err
+	return quire.ModelOptions{Device: strings.Join(config.Devices, ","), NumShards: config.Shards, PlannedCache: &cache,
+		Drafter: network}, cache, err
 }
 
 func cacheOptions(name string, config server.ModelConfig) (quire.CacheOptions, error) {
