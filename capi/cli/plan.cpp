@@ -84,7 +84,7 @@ double expected_tokens_per_second(const Json& devices, const std::vector<double>
   return 1.0 / seconds;
 }
 
-Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
+Plan make_plan(quire_runtime* runtime, const PlanOptions& options) {
   const std::string path = resolve_model_path(options.model);
   const ModelOptions model = choose_model(options.model, path);
   const CacheOptions cache(call(quire_cache_options_create));
@@ -93,7 +93,34 @@ Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
   call(quire_cache_options_set_max_batch_size, cache.get(), options.batch);
   call(quire_cache_options_set_kv_format, cache.get(), kv_format_of(options.kv_format));
   set_drafting(cache.get(), options.model.drafting);
-  const Plan plan = plan_model(runtime, model.get(), cache.get());
+  return plan_model(runtime, model.get(), cache.get());
+}
+
+// Returns the bytes of each device for one number of shards, or why it does not work.
+Json way_as_json(quire_runtime* runtime, PlanOptions options, int32_t num_shards) {
+  options.model.num_shards = num_shards;
+  Json json = {{"num_shards", num_shards}};
+  try {
+    const Plan plan = make_plan(runtime, options);
+    for (int32_t i = 0; i < call(quire_plan_num_devices, plan.get()); ++i)
+      json["device_bytes"].push_back(call(quire_plan_device_total_bytes, plan.get(), i));
+  } catch (const std::exception& error) {
+    json["error"] = error.what();
+  }
+  return json;
+}
+
+// Returns every way to divide a model over several devices: by layers, in shards, or both.
+Json ways_of(quire_runtime* runtime, const PlanOptions& options) {
+  Json ways = Json::array();
+  const auto num_devices = std::count(options.model.device.begin(), options.model.device.end(), ',') + 1;
+  for (int32_t shards = 1; shards <= num_devices && num_devices > 1; ++shards)
+    if (num_devices % shards == 0) ways.push_back(way_as_json(runtime, options, shards));
+  return ways;
+}
+
+Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
+  const Plan plan = make_plan(runtime, options);
   Json json;
   json["model"] = text_of(quire_plan_model_path, plan.get());
   json["context"] = options.context;
@@ -104,6 +131,7 @@ Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
   add_plan_to(json, plan.get());
   if (!options.read_rates.empty())
     json["expected_tokens_per_second"] = expected_tokens_per_second(json.at("devices"), options.read_rates);
+  json["ways"] = ways_of(runtime, options);
   return json;
 }
 
@@ -136,6 +164,29 @@ bool has_host_experts(const Json& plan) {
                      [](const Json& device) { return device.at("num_host_experts").get<int64_t>() > 0; });
 }
 
+// Prints a row for each way to use several devices.
+void print_ways(const Json& plan) {
+  if (plan.at("ways").empty()) return;
+  std::vector<std::string> header = {"way"};
+  for (const Json& device : plan.at("devices")) header.push_back(device.at("name").get<std::string>());
+  Table table(header);
+  std::string refusals;
+  for (const Json& way : plan.at("ways")) {
+    const auto num_shards = way.at("num_shards").get<size_t>();
+    std::vector<std::string> row = {num_shards == 1 ? "layers" : std::to_string(num_shards) + " shards"};
+    if (num_shards > 1 && num_shards < plan.at("devices").size()) row.front() += " and layers";
+    if (way.contains("error")) {
+      refusals += "\n" + row.front() + ": " + way.at("error").get<std::string>();
+      continue;
+    }
+    for (const Json& bytes : way.at("device_bytes"))
+      row.push_back(format_bytes(static_cast<double>(bytes.get<int64_t>())));
+    table.add(row);
+  }
+  print("\n" + table.text());
+  if (!refusals.empty()) print_line(refusals.substr(1));
+}
+
 // Prints a row for each kind of memory, with a column for each device.
 void print_plan(const Json& plan) {
   std::vector<std::string> header = {""};
@@ -159,6 +210,7 @@ void print_plan(const Json& plan) {
   table.add(usable);
   print(table.text());
   print_groups(plan);
+  print_ways(plan);
   const auto num_shards = plan.at("num_shards").get<int64_t>();
   const std::string of_shards = num_shards > 1 ? " of " + std::to_string(num_shards) + " shards" : "";
   print_line("\n" + plan.at("model").get<std::string>() + ", keys and values as " +

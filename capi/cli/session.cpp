@@ -93,8 +93,8 @@ void add_model_options(CLI::App& app, ModelChoice& choice) {
 
 void add_shards_option(CLI::App& app, ModelChoice& choice) {
   app.add_option("--shards", choice.num_shards,
-                 "Parallel shards of each layer; on the CPU they divide the threads between them "
-                 "(default: 1)")
+                 "Parallel shards of each layer: one on each card, or on the CPU, where they divide the "
+                 "threads (default: 1)")
       ->check(in_range(1, 64))
       ->type_name("N");
 }
@@ -103,12 +103,13 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
   add_model_options(app, choice);
   app.add_option(
          "--device", choice.device,
-         "Device that runs the model: cpu, cuda:0 (default: cpu); several split its layers: cuda:0,cuda:1")
+         "Device that runs the model: cpu, cuda:0 (default: cpu); several divide its layers, or each layer "
+         "with --shards: cuda:0,cuda:1")
       ->type_name("NAMES");
-  app.add_option(
-         "--split", choice.split,
-         "Layers of each device, as in 20,12, or maximum memory of each, as in 24G,20G (default: auto, by "
-         "free memory)")
+  app.add_option("--split", choice.split,
+                 "Layers of each device or stage, as in 20,12, or maximum memory of each, as in 24G,20G "
+                 "(default: auto, by "
+                 "free memory)")
       ->type_name("COUNTS|BYTES");
   app.add_option(
          "--host-experts", choice.host_experts,

@@ -33,6 +33,10 @@ struct MatrixPart {
   int32_t num_slabs = 0;    // number of experts stacked in one tensor; 0: not stacked
   ColumnOrder order;        // nullptr: as stored
   float prescale = 1.0f;    // multiplies the matrix and its bias
+  // Set by the cut if a shard has some of the outputs (shard_cut.h).
+  int32_t whole_outputs = 0;      // of all shards
+  int32_t whole_parts = 0;        // matrices that are evaluated together without shards
+  bool whole_is_ordered = false;  // `order` was set before
 
   int32_t outputs() const { return order ? static_cast<int32_t>(order->size()) : num_out; }
 };

@@ -19,7 +19,7 @@ void build_experts(const MlpPart& part, int32_t num_experts, LayerBuilder& build
   for (int32_t e = 0; e < num_experts; ++e) {
     LinearWeight& down = builder.linear(part.down, e);
     builder.request_folded(layer.gate_up.at(e), part.gate_up, down, e);
-    builder.request(layer.down.at(e), down.source(), e == 0 ? part.down.key : "");
+    builder.request(layer.down.at(e), part.down, down.source(), e == 0 ? part.down.key : "");
   }
   builder.mark_experts(first);
 }

@@ -47,7 +47,7 @@ void build_rest(const HeadPart& part, LayerBuilder& builder, HeadLayer& layer) {
 void build_around(const HeadPart& part, const WeightSource& projection, const std::string& key,
                   LayerBuilder& builder, HeadLayer& layer) {
   build_rest(part, builder, layer);
-  builder.request(layer.projection, projection, key);
+  builder.request(layer.projection, part.projection, projection, key);
 }
 
 }  // namespace

@@ -24,6 +24,14 @@ void apply_order(const std::vector<int32_t>& order, LinearWeight& weight) {
   if (!weight.bias.empty()) weight.bias.resize(std::max(weight.bias.size(), order.size()));
 }
 
+// Returns the numbers of `order` from `first` to end - 1, counted from `first`.
+ColumnOrder outputs_between(const std::vector<int32_t>& order, int32_t first, int32_t end) {
+  std::vector<int32_t> own;
+  for (const int32_t output : order)
+    if (output >= first && output < end) own.push_back(output - first);
+  return std::make_shared<const std::vector<int32_t>>(std::move(own));
+}
+
 // True if the outputs are contiguous: the matrix as stored, or a shard's slice of it.
 bool is_run(const std::vector<int32_t>& order) {
   for (size_t i = 1; i < order.size(); ++i)
@@ -37,19 +45,40 @@ std::string LayerBuilder::stored_name(const std::string& name) const {
   return weights_.stored_name(name);
 }
 
+std::vector<MatrixSlice> LayerBuilder::slices_of(const MatrixPart& part) const {
+  const bool is_ordered = part.whole_outputs > 0 ? part.whole_is_ordered : part.order != nullptr;
+  return is_ordered || part.num_slabs > 0 ? std::vector<MatrixSlice>() : weights_.slices_of(part.key);
+}
+
+// A shard has outputs of each slice, in their order.
 MatrixParts LayerBuilder::as_stored(const MatrixParts& parts) const {
   MatrixParts stored;
   for (const MatrixPart& part : parts) {
-    const std::vector<MatrixSlice> slices =
-        part.order || part.num_slabs > 0 ? std::vector<MatrixSlice>() : weights_.slices_of(part.key);
+    const std::vector<MatrixSlice> slices = slices_of(part);
     if (slices.empty()) stored.push_back(part);
+    int32_t first = 0;
     for (const MatrixSlice& slice : slices) {
-      MatrixPart& own = stored.emplace_back(part);
+      MatrixPart own = part;
       own.key = slice.key;
       own.num_out = slice.num_out;
+      if (part.order) own.order = outputs_between(*part.order, first, first + slice.num_out);
+      first += slice.num_out;
+      if (!own.order || !own.order->empty()) stored.push_back(std::move(own));
     }
   }
   return stored;
+}
+
+std::vector<int32_t> LayerBuilder::whole_columns(const MatrixParts& parts) const {
+  std::vector<int32_t> columns;
+  for (const MatrixPart& part : parts) {
+    if (part.whole_outputs == 0) return {};
+    const std::vector<MatrixSlice> slices = slices_of(part);
+    if (slices.empty()) columns.push_back(part.whole_outputs);
+    for (const MatrixSlice& slice : slices) columns.push_back(slice.num_out);
+  }
+  if (parts.front().whole_parts > gsl::narrow<int32_t>(parts.size())) columns.push_back(0);
+  return columns;
 }
 
 // Returns the name of the two that the files have.
@@ -132,13 +161,15 @@ LinearWeight& LayerBuilder::linear(const MatrixPart& part, int32_t expert) {
 void LayerBuilder::request(PreparedWeight& target, const MatrixParts& parts, int32_t expert) {
   PrepareRequest made;
   for (const MatrixPart& part : as_stored(parts)) made.parts.push_back(linear(part, expert).source());
+  made.whole_columns = whole_columns(parts);
   made.target = &target;
   requests_.push_back(std::move(made));
   if (expert == 0) name_request(parts.front().key);
 }
 
-void LayerBuilder::request(PreparedWeight& target, const WeightSource& source, const std::string& key) {
-  requests_.push_back({{source}, &target});
+void LayerBuilder::request(PreparedWeight& target, const MatrixPart& part, const WeightSource& source,
+                           const std::string& key) {
+  requests_.push_back({{source}, &target, whole_columns({part})});
   if (!key.empty()) name_request(key);
 }
 
@@ -153,6 +184,7 @@ void LayerBuilder::request_folded(PreparedWeight& target, const MatrixParts& fus
   if (can_fold) fold_row_order(consumer, producers);
   PrepareRequest made;
   for (const LinearWeight* producer : producers) made.parts.push_back(producer->source());
+  made.whole_columns = whole_columns(fused);
   made.target = &target;
   requests_.push_back(std::move(made));
   if (expert == 0) name_request(parts.front().key);

@@ -53,8 +53,10 @@ class LayerBuilder {
   LinearWeight& linear(const MatrixPart& part, int32_t expert = 0);
   // Requests matrices that read the same input, joined side by side.
   void request(PreparedWeight& target, const MatrixParts& parts, int32_t expert = 0);
-  // Requests a matrix that was read before. `key` names it in error messages; empty: it is not named.
-  void request(PreparedWeight& target, const WeightSource& source, const std::string& key);
+  // Requests a matrix that was read before as `source`. `key` names it in error messages; empty: it is not
+  // named.
+  void request(PreparedWeight& target, const MatrixPart& part, const WeightSource& source,
+               const std::string& key);
   // Requests the matrices that produce the input of `consumer`. If possible they write it in the stored row
   // order of the consumer (act-order), so that the input needs no gather.
   void request_folded(PreparedWeight& target, const MatrixParts& parts, LinearWeight& consumer,
@@ -73,8 +75,12 @@ class LayerBuilder {
 
  private:
   const std::string& present_name(const VectorPart& part) const;
+  // Returns the parts in which the files have a fused matrix; empty: they have it whole, or it is ordered.
+  std::vector<MatrixSlice> slices_of(const MatrixPart& part) const;
   // Replaces fused matrices that the files have in parts by these parts.
   MatrixParts as_stored(const MatrixParts& parts) const;
+  // Returns PrepareRequest::whole_columns of a request with these parts.
+  std::vector<int32_t> whole_columns(const MatrixParts& parts) const;
   void name_request(const std::string& key);
 
   const ModelSpec& model_;

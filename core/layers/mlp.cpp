@@ -45,7 +45,7 @@ void build(const MlpPart& part, LayerBuilder& builder, MlpLayer& layer) {
   if (!part.xielu_key.empty()) read_xielu(part.xielu_key, builder, layer);
   LinearWeight& down = builder.linear(part.down);
   builder.request_folded(layer.gate_up, part.gate_up, down);
-  builder.request(layer.down, down.source(), part.down.key);
+  builder.request(layer.down, part.down, down.source(), part.down.key);
 }
 
 void cut(MlpPart& part, const ShardCut& shard) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/config/model_spec.h"
@@ -13,20 +14,21 @@ inline constexpr int32_t kMaxShards = 64;
 struct Shard {
   int32_t rank = 0;
   int32_t num_shards = 1;
+  std::vector<int32_t> shares = {};  // relative columns of each shard, positive; empty: the same
 };
 
 // Context for cutting the parts of a model for one shard. It collects the kinds of keys and values of the
 // shard.
 class ShardCut {
  public:
-  ShardCut(const ModelSpec& whole, Shard shard) : whole_(whole), shard_(shard) {}
+  ShardCut(const ModelSpec& whole, Shard shard) : whole_(whole), shard_(std::move(shard)) {}
 
   const ModelSpec& whole() const { return whole_; }
   int32_t num_shards() const { return shard_.num_shards; }
 
-  // Returns the split of `count` columns over the shards, as even as whole units of columns allow. Kernels
-  // work in tiles, so by default the unit is the largest tile width of which each shard gets at least one.
-  // Returns columns that are not split if there are fewer of them than shards.
+  // Returns the split of `count` columns over the shards by their shares, as far as whole units of columns
+  // allow. Kernels work in tiles, so by default the unit is the largest tile width of which each shard gets
+  // at least one. Returns columns that are not split if there are fewer of them than shards.
   ShardColumns columns(int32_t count, int32_t unit = 0) const;
   // Returns the split of the columns of the residual stream.
   ShardColumns hidden() const { return columns(whole_.hidden_size); }

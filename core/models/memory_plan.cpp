@@ -1,5 +1,6 @@
 #include "core/models/memory_plan.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/models/transformer_draft_network.h"
@@ -46,17 +47,26 @@ MemoryBytes plan_stage_of_shard(const Transformer& of, size_t stage_idx,
 
 }  // namespace
 
-MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
-                       const TransformerExecutorOptions& options) {
-  MemoryBytes bytes = transformer.sum_over_shards(
-      [&](const Transformer& of) { return plan_stage_of_shard(of, stage_idx, options); });
-  if (transformer.is_last(stage_idx)) bytes += plan_drafter(transformer, options);
-  return bytes;
+std::vector<StageMemory> plan_stage(const Transformer& transformer, size_t stage_idx,
+                                    const TransformerExecutorOptions& options) {
+  std::vector<StageMemory> memory;
+  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
+    const Transformer& of = transformer.at_rank(rank);
+    const std::shared_ptr<Device>& device = of.stages[stage_idx].device;
+    const auto found = std::find_if(memory.begin(), memory.end(),
+                                    [&](const StageMemory& other) { return other.device == device; });
+    StageMemory& on_device = found == memory.end() ? memory.emplace_back() : *found;
+    on_device.device = device;
+    on_device.bytes += plan_stage_of_shard(of, stage_idx, options);
+  }
+  if (transformer.is_last(stage_idx)) memory.front().bytes += plan_drafter(transformer, options);
+  return memory;
 }
 
 MemoryBytes plan_drafter(const Transformer& transformer, const TransformerExecutorOptions& options) {
   if (transformer.drafter == nullptr) return {};
-  return plan_stage(transformer.drafter->network, 0, draft_executor_options(*transformer.drafter, options));
+  return plan_stage_of_shard(transformer.drafter->network, 0,
+                             draft_executor_options(*transformer.drafter, options));
 }
 
 MemoryBytes plan_host_experts(const Transformer& transformer, const TransformerExecutorOptions& options) {
@@ -77,35 +87,92 @@ std::vector<uint64_t> plan_shards(const Transformer& transformer, const Transfor
 
 namespace {
 
-// Returns the bytes of a layer's pages on all shards.
-uint64_t kv_bytes_of(const Transformer& transformer, const Device& device, size_t layer,
-                     const CachePages& pages) {
-  return transformer.sum_over_shards(
-      [&](const Transformer& of) { return layer_kv_bytes(device.table(), of.shape.caches[layer], pages); });
-}
-
-// Returns the bytes of a layer's recurrent states on all shards.
-uint64_t state_bytes_of(const Transformer& transformer, const Device& device, size_t layer,
-                        const CachePages& pages) {
-  return transformer.sum_over_shards([&](const Transformer& of) {
-    return layer_state_bytes(device.table(), of.shape.caches[layer], pages);
-  });
-}
-
-// Plans a stage of one layer on all shards.
-MemoryBytes plan_place(const Transformer& transformer, const StagePosition& place,
+// Plans a stage of one layer of a shard.
+MemoryBytes plan_place(const Transformer& of, StagePosition place,
                        const TransformerExecutorOptions& options) {
-  return transformer.sum_over_shards([&](const Transformer& of) {
-    StagePosition of_shard = place;
-    of_shard.draws = place.draws && of.shard.rank == 0;
-    return plan_stage(*of.stages.front().device, stage_sizes(of_shard, of.shape, options));
-  });
+  place.draws = place.draws && of.shard.rank == 0;
+  place.num_shards = of.shard.num_shards;
+  place.gathers_on_host = of.stages.front().gathers_on_host;
+  return plan_stage(*of.stages.front().device, stage_sizes(place, of.shape, options));
 }
 
 std::vector<CacheGroupPlan> cache_groups_of(const CachePages& pages) {
   std::vector<CacheGroupPlan> groups = {{0, pages.num_pages}};
   for (const WindowGroup& group : pages.windows) groups.push_back({group.window, group.num_slots});
   return groups;
+}
+
+// Pages and states of a layer of a shard.
+struct LayerCacheBytes {
+  uint64_t pages = 0;
+  uint64_t states = 0;
+};
+
+LayerCacheBytes cache_bytes_of(const Transformer& of, const Device& device, size_t layer,
+                               const CachePages& pages) {
+  const LayerCacheSize& size = of.shape.caches[layer];
+  return {layer_kv_bytes(device.table(), size, pages), layer_state_bytes(device.table(), size, pages)};
+}
+
+// Adds the pages and states of a layer of all shards to the plan of their group. Returns their bytes.
+uint64_t add_layer(MemoryPlan& plan, const LayerCacheBytes& layer, int32_t table) {
+  plan.states.num_layers += layer.states > 0 ? 1 : 0;
+  plan.states.bytes += layer.states;
+  CacheGroupPlan& group = plan.cache_groups[static_cast<size_t>(table)];
+  group.num_layers += layer.pages > 0 ? 1 : 0;
+  group.bytes += layer.pages;
+  return layer.pages + layer.states;
+}
+
+// Adds a stage. `device` is that of its first shard.
+void add_stage(MemoryPlan& plan, const Transformer& transformer, size_t stage_idx, int32_t device,
+               const TransformerExecutorOptions& options) {
+  const PipelineStage& stage = transformer.stages[stage_idx];
+  std::vector<LayerCacheBytes> caches(stage.layers.size());
+  std::vector<uint64_t> weights(stage.layers.size());
+  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
+    const Transformer& of = transformer.at_rank(rank);
+    const auto own_device = static_cast<size_t>(plan.placement.device_of_shard(device, rank));
+    MemoryBytes& bytes = plan.devices[own_device];
+    bytes += plan_stage_of_shard(of, stage_idx, options);
+    plan.step_bytes[own_device] += of.own_step_bytes(stage_idx, 1);
+    bytes.layers += of.stages[stage_idx].rope_bytes();
+    for (size_t layer = 0; layer < stage.layers.size(); ++layer) {
+      const uint64_t taken = of.own_layer_bytes(stage_idx, layer);
+      const LayerCacheBytes own = cache_bytes_of(of, *of.stages[stage_idx].device,
+                                                 static_cast<size_t>(stage.first_layer) + layer, options.kv);
+      bytes.layers += taken;
+      weights[layer] += taken;
+      caches[layer].pages += own.pages;
+      caches[layer].states += own.states;
+    }
+  }
+  for (size_t layer = 0; layer < stage.layers.size(); ++layer) {
+    const size_t of_model = static_cast<size_t>(stage.first_layer) + layer;
+    const int32_t table = page_table_of(options.kv, transformer.shape.caches[of_model]);
+    plan.layer_bytes.push_back(weights[layer] + transformer.host_experts_taken_bytes(stage_idx, layer) +
+                               add_layer(plan, caches[layer], table));
+  }
+}
+
+void add_host_experts(MemoryPlan& plan, const Transformer& transformer, size_t host,
+                      const TransformerExecutorOptions& options) {
+  MemoryBytes& bytes = plan.devices[host];
+  bytes += plan_host_experts(transformer, options);
+  for (size_t i = 0; i < transformer.stages.size(); ++i)
+    for (size_t layer = 0; layer < transformer.stages[i].layers.size(); ++layer)
+      bytes.layers += transformer.host_experts_taken_bytes(i, layer);
+  plan.step_bytes[host] += transformer.host_experts_step_bytes(1);
+}
+
+void add_drafter(MemoryPlan& plan, const Transformer& transformer, MemoryBytes& device,
+                 const TransformerExecutorOptions& options) {
+  if (transformer.drafter == nullptr) return;
+  const MemoryBytes drafter = plan_drafter(transformer, options);
+  device += drafter;
+  device.drafter += transformer.drafter_taken_bytes();
+  plan.cache_groups.front().num_layers += transformer.drafter->network.shape.num_layers;
+  plan.cache_groups.front().bytes += drafter.kv;
 }
 
 }  // namespace
@@ -116,65 +183,50 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
   plan.placement = placement;
   plan.devices.resize(num_devices);
   plan.step_bytes.resize(num_devices);
-  MemoryBytes on_host = plan_host_experts(transformer, options);
   plan.cache_groups = cache_groups_of(options.kv);
   plan.states.num_slots = options.kv.num_state_slots;
   const std::vector<LayerRange> runs = layer_ranges(placement);
-  for (size_t i = 0; i < transformer.stages.size(); ++i) {
-    const PipelineStage& stage = transformer.stages[i];
-    MemoryBytes bytes = plan_stage(transformer, i, options);
-    bytes.layers = transformer.rope_bytes(i);
-    for (size_t layer = 0; layer < stage.layers.size(); ++layer) {
-      const uint64_t taken = transformer.layer_taken_bytes(i, layer);
-      const size_t of_model = static_cast<size_t>(stage.first_layer) + layer;
-      const uint64_t pages = kv_bytes_of(transformer, *stage.device, of_model, options.kv);
-      const uint64_t states = state_bytes_of(transformer, *stage.device, of_model, options.kv);
-      const uint64_t experts = transformer.host_experts_taken_bytes(i, layer);
-      bytes.layers += taken;
-      on_host.layers += experts;
-      plan.layer_bytes.push_back(taken + experts + pages + states);
-      plan.states.num_layers += states > 0 ? 1 : 0;
-      plan.states.bytes += states;
-      const int32_t table = page_table_of(options.kv, transformer.shape.caches[of_model]);
-      CacheGroupPlan& group = plan.cache_groups[static_cast<size_t>(table)];
-      group.num_layers += pages > 0 ? 1 : 0;
-      group.bytes += pages;
-    }
-    plan.devices[static_cast<size_t>(runs[i].device)] += bytes;
-    plan.step_bytes[static_cast<size_t>(runs[i].device)] += transformer.stage_step_bytes(i, 1);
-  }
-  if (const int32_t host = host_experts_device(placement); host >= 0) {
-    plan.devices[static_cast<size_t>(host)] += on_host;
-    plan.step_bytes[static_cast<size_t>(host)] += transformer.host_experts_step_bytes(1);
-  }
+  for (size_t i = 0; i < transformer.stages.size(); ++i)
+    add_stage(plan, transformer, i, runs[i].device, options);
+  if (const int32_t host = host_experts_device(placement); host >= 0)
+    add_host_experts(plan, transformer, static_cast<size_t>(host), options);
   plan.devices[static_cast<size_t>(runs.front().device)].embedding += transformer.embedding_taken_bytes();
-  plan.devices[static_cast<size_t>(runs.back().device)].head += transformer.head_taken_bytes();
-  if (transformer.drafter != nullptr) {
-    const MemoryBytes drafter = plan_drafter(transformer, options);
-    plan.devices[static_cast<size_t>(runs.back().device)].drafter += transformer.drafter_taken_bytes();
-    plan.cache_groups.front().num_layers += transformer.drafter->network.shape.num_layers;
-    plan.cache_groups.front().bytes += drafter.kv;
+  const int32_t last = runs.back().device;
+  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
+    plan.devices[static_cast<size_t>(placement.device_of_shard(last, rank))].head +=
+        transformer.at_rank(rank).own_head_bytes();
   }
+  add_drafter(plan, transformer, plan.devices[static_cast<size_t>(last)], options);
   return plan;
+}
+
+DeviceDemand demand_of_shard(const Transformer& transformer, int32_t rank, bool crosses_backends,
+                             const TransformerExecutorOptions& options) {
+  const Transformer& of = transformer.at_rank(rank);
+  const PipelineStage& all = of.stages.front();
+  const MemoryBytes middle = plan_place(of, {1, false, crosses_backends}, options);
+  const bool draws = all.device->has(kernels::kCapabilityDeviceSampling);
+  const MemoryBytes last = plan_place(of, {1, true, crosses_backends, draws}, options);
+  DeviceDemand demand;
+  demand.stage_bytes = all.rope_bytes() + middle.workspace;
+  demand.head_bytes = of.own_head_bytes() + (last.workspace - middle.workspace);
+  if (rank == 0) {
+    demand.embedding_bytes = of.embedding_taken_bytes();
+    demand.head_bytes += of.drafter_taken_bytes() + plan_drafter(of, options).cache();
+  }
+  for (size_t i = 0; i < all.layers.size(); ++i) {
+    const LayerCacheBytes cache = cache_bytes_of(of, *all.device, i, options.kv);
+    demand.layer_bytes.push_back(of.own_layer_bytes(0, i) + cache.pages + cache.states);
+  }
+  return demand;
 }
 
 DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
                        const TransformerExecutorOptions& options) {
-  const PipelineStage& all = transformer.stages.front();
-  const MemoryBytes middle = plan_place(transformer, {1, false, crosses_backends}, options);
-  const bool draws = all.device->has(kernels::kCapabilityDeviceSampling);
-  const MemoryBytes last = plan_place(transformer, {1, true, crosses_backends, draws}, options);
-  DeviceDemand demand;
-  demand.stage_bytes = transformer.rope_bytes(0) + middle.workspace;
-  demand.embedding_bytes = transformer.embedding_taken_bytes();
-  demand.head_bytes = transformer.head_taken_bytes() + (last.workspace - middle.workspace) +
-                      transformer.drafter_taken_bytes() + plan_drafter(transformer, options).cache();
-  for (size_t i = 0; i < all.layers.size(); ++i) {
-    demand.layer_bytes.push_back(transformer.layer_taken_bytes(0, i) +
-                                 kv_bytes_of(transformer, *all.device, i, options.kv) +
-                                 state_bytes_of(transformer, *all.device, i, options.kv));
-  }
-  return demand;
+  DeviceDemand all = demand_of_shard(transformer, 0, crosses_backends, options);
+  for (int32_t rank = 1; rank < transformer.shard.num_shards; ++rank)
+    all += demand_of_shard(transformer, rank, crosses_backends, options);
+  return all;
 }
 
 }  // namespace quire

@@ -29,10 +29,18 @@ struct MemoryBytes {
   MemoryBytes& operator+=(const MemoryBytes& other);
 };
 
-// Plan the pages, activations and context of one stage: on one shard, and on all shards together.
+// Plans the pages, activations and context of one shard of a stage.
 MemoryBytes plan_stage(const Device& device, const StageSizes& sizes);
-MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
-                       const TransformerExecutorOptions& options);
+
+// Memory of a stage on one device.
+struct StageMemory {
+  std::shared_ptr<Device> device;
+  MemoryBytes bytes;
+};
+// Plans the pages, activations and contexts of all shards of a stage, and on the last stage of the draft
+// network. Each device occurs once, that of the first shard first.
+std::vector<StageMemory> plan_stage(const Transformer& transformer, size_t stage_idx,
+                                    const TransformerExecutorOptions& options);
 // Plans the pages, activations and context of the draft network; all bytes are 0 if there is no network.
 MemoryBytes plan_drafter(const Transformer& transformer, const TransformerExecutorOptions& options);
 
@@ -68,11 +76,14 @@ struct MemoryPlan {
   MemoryBytes total() const;
 };
 
-// Plans the memory of a transformer. `placement` is the one that it was built with.
+// Plans the memory of a transformer. `placement` is the one that it was built with, on num_devices devices.
 MemoryPlan plan_memory(const Transformer& transformer, const Placement& placement, size_t num_devices,
                        const TransformerExecutorOptions& options);
 
-// Returns the memory demand on one device, from a transformer that has all its layers there. See split.h.
+// Return the memory demand of one shard, and of all shards on one device, from a transformer that has all its
+// layers in one stage. See split.h.
+DeviceDemand demand_of_shard(const Transformer& transformer, int32_t rank, bool crosses_backends,
+                             const TransformerExecutorOptions& options);
 DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
                        const TransformerExecutorOptions& options);
 

@@ -15,7 +15,10 @@ namespace {
 }
 
 Placement placement_or_default(const Placement& placement, const ModelConfig& config) {
-  return placement.device_of_layer.empty() ? place_on_one_device(config.num_layers) : placement;
+  if (!placement.device_of_layer.empty()) return placement;
+  Placement on_first = placement;
+  on_first.device_of_layer = place_on_one_device(config.num_layers).device_of_layer;
+  return on_first;
 }
 
 // Calls build(options) with a draft network to build, if there is a source of one.

@@ -33,7 +33,7 @@ struct ModelOptions {
   bool without_weights = false;  // full scope only: skip the weights; acquire_weights loads them later
   // Devices for the weights. May be empty unless the scope is full.
   std::vector<std::shared_ptr<Device>> devices;
-  Placement placement;     // empty: all layers on the first device
+  Placement placement;     // without layers: all on the first device, or the first ones for its shards
   int32_t num_shards = 1;  // of each stage, 1 to kMaxShards
   const ThreadFactory* threads = &system_threads();
   int32_t num_helpers = 0;  // additional threads that read and prepare weights

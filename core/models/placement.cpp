@@ -1,5 +1,6 @@
 #include "core/models/placement.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "core/base/error.h"
@@ -8,16 +9,13 @@ namespace quire {
 
 namespace {
 
-// `option` chose the devices of `what`.
-void require_devices(const std::vector<int32_t>& devices, int32_t num_devices, std::string_view option,
-                     std::string_view what) {
-  for (size_t i = 0; i < devices.size(); ++i) {
-    if (devices[i] >= 0 && devices[i] < num_devices) continue;
-    throw Error(ErrorCode::invalid_argument,
-                "{}: {} {} is placed on device {}, but there are {} devices, numbered from 0", option, what,
-                i, devices[i], num_devices)
-        .at(option);
-  }
+// `option` chose the device of part `index` of `what`.
+[[noreturn]] void refuse_device(std::string_view option, std::string_view what, size_t index, int32_t device,
+                                int32_t num_devices) {
+  throw Error(ErrorCode::invalid_argument,
+              "{}: {} {} is placed on device {}, but there are {} devices, numbered from 0", option, what,
+              index, device, num_devices)
+      .at(option);
 }
 
 void require_experts(const Placement& placement, int32_t num_layers, int32_t num_devices) {
@@ -29,7 +27,10 @@ void require_experts(const Placement& placement, int32_t num_layers, int32_t num
                 num_layers)
         .at("host_experts");
   }
-  require_devices(experts, num_devices, "host_experts", "the feed-forward block of layer");
+  for (size_t i = 0; i < experts.size(); ++i) {
+    if (experts[i] < 0 || experts[i] >= num_devices)
+      refuse_device("host_experts", "the feed-forward block of layer", i, experts[i], num_devices);
+  }
   const int32_t host = host_experts_device(placement);
   for (int32_t i = 0; i < num_layers; ++i) {
     if (!has_host_experts(placement, i) || experts[static_cast<size_t>(i)] == host) continue;
@@ -44,14 +45,22 @@ void require_experts(const Placement& placement, int32_t num_layers, int32_t num
 
 }  // namespace
 
-void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices) {
+void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices,
+                       int32_t num_shards) {
   const std::vector<int32_t>& layers = placement.device_of_layer;
   if (layers.size() != static_cast<size_t>(num_layers)) {
     throw Error(ErrorCode::invalid_argument, "split: {} layers are placed, but the model has {}",
                 layers.size(), num_layers)
         .at("split");
   }
-  require_devices(layers, num_devices, "split", "layer");
+  const auto is_device = [=](int32_t device) { return device >= 0 && device < num_devices; };
+  const bool is_sized =
+      placement.spreads.empty() || placement.spreads.size() == static_cast<size_t>(num_devices);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (is_sized && is_device(layers[i]) && is_device(placement.device_of_shard(layers[i], num_shards - 1)))
+      continue;
+    refuse_device("split", "layer", i, layers[i], num_devices);
+  }
   require_experts(placement, num_layers, num_devices);
 }
 
@@ -68,6 +77,28 @@ int32_t host_experts_device(const Placement& placement) {
   for (size_t i = 0; i < placement.device_of_experts.size(); ++i)
     if (has_host_experts(placement, static_cast<int32_t>(i))) return placement.device_of_experts[i];
   return -1;
+}
+
+std::vector<StagePlace> stage_places(const std::vector<bool>& is_host, int32_t num_shards) {
+  const auto num_cards = std::count(is_host.begin(), is_host.end(), false);
+  std::vector<StagePlace> places;
+  for (size_t i = 0; i < is_host.size();) {
+    const auto device = static_cast<int32_t>(i);
+    const bool spreads = num_shards > 1 && num_cards > 1 && !is_host[i];
+    const size_t count = spreads ? static_cast<size_t>(num_shards) : 1;
+    const auto first = is_host.begin() + static_cast<ptrdiff_t>(i);
+    if (count > is_host.size() - i ||
+        (spreads && std::find(first, first + num_shards, true) != first + num_shards)) {
+      throw Error(ErrorCode::invalid_argument,
+                  "num_shards is {}, but {} cards are named; a stage has one card for each shard, so name a "
+                  "multiple of {} cards next to each other, or one card for all shards",
+                  num_shards, num_cards, num_shards)
+          .at("num_shards");
+    }
+    places.push_back({device, spreads});
+    i += count;
+  }
+  return places;
 }
 
 std::vector<LayerRange> layer_ranges(const Placement& placement) {

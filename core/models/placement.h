@@ -1,5 +1,6 @@
 // Placement of a model's layers on its devices (pipeline parallelism): consecutive layers on one device are a
-// stage. Plain data that is computed by split.h or given by the host.
+// stage. The shards of a stage lie on one device or on one each (tensor parallelism). Plain data that is
+// computed by split.h or given by the host.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,20 @@ namespace quire {
 // Device of each layer. The embedding is on the device of the first layer, the head on that of the last
 // layer.
 struct Placement {
-  std::vector<int32_t> device_of_layer;  // index into the model's devices
+  std::vector<int32_t> device_of_layer;  // index into the model's devices; of the first shard
   // Device of each layer's feed-forward block. A block that is not on the device of its layer has host
   // experts. Empty: each block is on the device of its layer.
   std::vector<int32_t> device_of_experts = {};
+  // For each device: true if shard r of its stages lies on the r-th device after it, false if all shards lie
+  // on it. Empty: false for all.
+  std::vector<bool> spreads = {};
+  std::vector<int32_t> shares = {};  // relative columns of each shard; empty: the same
   bool operator==(const Placement&) const = default;
+
+  // Returns the device of a shard of the stages on `device`.
+  int32_t device_of_shard(int32_t device, int32_t rank) const {
+    return !spreads.empty() && spreads[static_cast<size_t>(device)] ? device + rank : device;
+  }
 };
 
 // Consecutive layers on one device.
@@ -27,9 +37,22 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// Throws ErrorCode::invalid_argument unless each of num_layers layers has one of num_devices devices, and all
-// host experts are on one device.
-void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices);
+// Throws ErrorCode::invalid_argument unless each of num_layers layers, and each of its shards, has one of
+// num_devices devices, and all host experts are on one device.
+void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices,
+                       int32_t num_shards = 1);
+
+// Device on which the first shard of a stage may lie, and whether the others lie on the devices after it.
+struct StagePlace {
+  int32_t device = 0;
+  bool spreads = false;
+  bool operator==(const StagePlace&) const = default;
+};
+
+// Returns the places of stages on devices, in their order. All shards of a stage lie on the host or on an
+// only card. Several cards are taken num_shards at a time. Throws ErrorCode::invalid_argument if cards that
+// are named next to each other are no multiple of num_shards.
+std::vector<StagePlace> stage_places(const std::vector<bool>& is_host, int32_t num_shards);
 
 std::vector<LayerRange> layer_ranges(const Placement& placement);
 

@@ -21,7 +21,7 @@ std::vector<bool> layers_with_cut_heads(const ModelSpec& model, const ShardCut& 
 
 }  // namespace
 
-ModelSpec shard_of(const ModelSpec& model, Shard shard) {
+ModelSpec shard_of(const ModelSpec& model, const Shard& shard) {
   if (shard.num_shards == 1) return model;
   ModelSpec out = model;
   ShardCut parts(model, shard);

@@ -13,6 +13,6 @@ namespace quire {
 // Routers, norms, low-rank matrices and residual streams after the first are not cut: every shard has them
 // completely. The same holds for parts that cannot be cut: attention with fewer KV heads than shards, heads
 // that are normalized together, head experts, and activations that depend on the whole row.
-ModelSpec shard_of(const ModelSpec& model, Shard shard);
+ModelSpec shard_of(const ModelSpec& model, const Shard& shard);
 
 }  // namespace quire

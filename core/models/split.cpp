@@ -1,6 +1,7 @@
 #include "core/models/split.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -16,7 +17,9 @@ int32_t num_layers(DeviceCapacities devices) {
 }
 
 bool holds(const DeviceCapacity& device, int32_t first, int32_t end) {
-  return device.demand.bytes_of(first, end) <= device.usable_bytes();
+  return device.demand.bytes_of(first, end) <= device.usable_bytes() &&
+         std::all_of(device.peers.begin(), device.peers.end(),
+                     [=](const DeviceCapacity& peer) { return holds(peer, first, end); });
 }
 
 // Returns the number of layers that each device takes if the devices are filled in order, from layer `first`
@@ -50,12 +53,8 @@ int32_t sum(const std::vector<int32_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), 0);
 }
 
-Placement place(const std::vector<int32_t>& counts) {
-  return place_by_counts(counts, sum(counts));
-}
-
-// Places all layers on devices that are not the host; nullopt if they do not fit.
-std::optional<Placement> split_without_host(DeviceCapacities devices) {
+// Puts all layers on devices that are not the host; nullopt if they do not fit.
+std::optional<std::vector<int32_t>> split_without_host(DeviceCapacities devices) {
   std::vector<DeviceCapacity> others;
   std::vector<size_t> places;
   for (size_t i = 0; i < devices.size(); ++i) {
@@ -68,10 +67,10 @@ std::optional<Placement> split_without_host(DeviceCapacities devices) {
   if (sum(filled) < num_layers(devices)) return std::nullopt;
   std::vector<int32_t> counts(devices.size(), 0);
   for (size_t i = 0; i < others.size(); ++i) counts[places[i]] = filled[i];
-  return place(counts);
+  return counts;
 }
 
-std::optional<Placement> split_around_host(DeviceCapacities devices, size_t host) {
+std::optional<std::vector<int32_t>> split_around_host(DeviceCapacities devices, size_t host) {
   std::vector<int32_t> counts = fill_forwards(devices.first(host), 0);
   if (host == 0) counts.clear();
   const int32_t first = sum(counts);
@@ -80,23 +79,34 @@ std::optional<Placement> split_around_host(DeviceCapacities devices, size_t host
   if (!holds(devices[host], first, first + between)) return std::nullopt;
   counts.push_back(between);
   counts.insert(counts.end(), after.begin(), after.end());
-  return place(counts);
+  return counts;
+}
+
+// Adds a device and its peers to the text of an error.
+void describe(const DeviceCapacity& device, std::string& rooms, uint64_t& usable) {
+  usable += device.usable_bytes();
+  rooms += fmt::format("{}{} has {} bytes free, of which {} are reserved", rooms.empty() ? "" : ", ",
+                       device.name, device.free_bytes, device.reserve_bytes);
+  if (device.budget_bytes) rooms += fmt::format(" and at most {} may be used", *device.budget_bytes);
+  for (const DeviceCapacity& peer : device.peers) describe(peer, rooms, usable);
+}
+
+uint64_t bytes_of_model(const DeviceCapacity& device) {
+  const auto end = gsl::narrow<int32_t>(device.demand.layer_bytes.size());
+  return std::accumulate(device.peers.begin(), device.peers.end(), device.demand.bytes_of(0, end),
+                         [](uint64_t sum, const DeviceCapacity& peer) { return sum + bytes_of_model(peer); });
 }
 
 [[noreturn]] void refuse(DeviceCapacities devices) {
   std::string rooms;
   uint64_t usable = 0;
-  for (const DeviceCapacity& device : devices) {
-    usable += device.usable_bytes();
-    rooms += fmt::format("{}{} has {} bytes free, of which {} are reserved", rooms.empty() ? "" : ", ",
-                         device.name, device.free_bytes, device.reserve_bytes);
-    if (device.budget_bytes) rooms += fmt::format(" and at most {} may be used", *device.budget_bytes);
-  }
-  throw Error(
-      ErrorCode::out_of_memory,
-      "the model needs {} bytes on one device, but only {} are usable: {}; name more devices (cpu is one), "
-      "allow more bytes with split, or make the cache smaller",
-      devices.front().demand.bytes_of(0, num_layers(devices)), usable, rooms);
+  for (const DeviceCapacity& device : devices) describe(device, rooms, usable);
+  const bool has_peers = !devices.front().peers.empty();
+  throw Error(ErrorCode::out_of_memory,
+              "the model needs {} bytes on {}, but only {} are usable: {}; name more devices (cpu is one), "
+              "allow more bytes with split, or make the cache smaller",
+              bytes_of_model(devices.front()), has_peers ? "the devices of one stage" : "one device", usable,
+              rooms);
 }
 
 }  // namespace
@@ -110,17 +120,26 @@ uint64_t DeviceDemand::bytes_of(int32_t first, int32_t end) const {
   return bytes;
 }
 
+DeviceDemand& DeviceDemand::operator+=(const DeviceDemand& other) {
+  stage_bytes += other.stage_bytes;
+  embedding_bytes += other.embedding_bytes;
+  head_bytes += other.head_bytes;
+  std::transform(layer_bytes.begin(), layer_bytes.end(), other.layer_bytes.begin(), layer_bytes.begin(),
+                 std::plus<>());
+  return *this;
+}
+
 Placement split_automatically(DeviceCapacities devices) {
   if (devices.empty())
     throw Error(ErrorCode::invalid_argument, "split: no device is given; name at least one").at("device");
-  if (std::optional<Placement> split = split_without_host(devices)) return std::move(*split);
+  if (const auto split = split_without_host(devices)) return place_by_counts(*split, num_layers(devices));
   const auto is_host = [](const DeviceCapacity& device) { return device.is_host; };
   const auto host = std::find_if(devices.begin(), devices.end(), is_host);
   if (host == devices.end()) refuse(devices);
   const auto index_of_host = static_cast<size_t>(host - devices.begin());
-  std::optional<Placement> split = split_around_host(devices, index_of_host);
+  const auto split = split_around_host(devices, index_of_host);
   if (!split) refuse(devices);
-  return std::move(*split);
+  return place_by_counts(*split, num_layers(devices));
 }
 
 }  // namespace quire

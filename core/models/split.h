@@ -22,16 +22,20 @@ struct DeviceDemand {
 
   // Returns the bytes of the layers first to end - 1 as one stage; 0 if there are none.
   uint64_t bytes_of(int32_t first, int32_t end) const;
+  // Adds the demand of another shard of the same layers.
+  DeviceDemand& operator+=(const DeviceDemand& other);
 };
 
-// Memory of one device, and the demand of the model on it.
+// Memory of one device, and the demand of the model on it. Also of the devices of a stage, one for each
+// shard.
 struct DeviceCapacity {
   std::string name;  // for error messages
   uint64_t free_bytes = 0;
   uint64_t reserve_bytes = 0;                           // must stay free
   std::optional<uint64_t> budget_bytes = std::nullopt;  // limit for the rest
   bool is_host = false;                                 // takes only layers that fit nowhere else
-  DeviceDemand demand;                                  // demand of the model's layers
+  DeviceDemand demand;                                  // of the model's layers, or the shard on it
+  std::vector<DeviceCapacity> peers = {};               // devices of the other shards; empty: none
 
   uint64_t usable_bytes() const {
     const uint64_t left = free_bytes > reserve_bytes ? free_bytes - reserve_bytes : 0;

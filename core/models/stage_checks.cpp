@@ -74,6 +74,14 @@ void require_feed_forward(const ModelSpec& model, const std::vector<bool>& layer
   require_mechanisms(device, needed);
 }
 
+void require_same_backend(const Device& first, const Device& other) {
+  if (first.shares_backend(other)) return;
+  throw Error(ErrorCode::unsupported,
+              "num_shards: the shards of a stage are on {} and {}, but they need devices of one backend",
+              first.name(), other.name())
+      .at("num_shards");
+}
+
 void require_stage(const ModelSpec& model, const PipelineStage& stage, const BuildOptions& options) {
   uint64_t needed = mechanisms_of_ends(model);
   for (size_t i = 0; i < stage.layers.size(); ++i)

@@ -17,4 +17,7 @@ void require_stage(const ModelSpec& model, const PipelineStage& stage, const Bui
 void require_feed_forward(const ModelSpec& model, const std::vector<bool>& layers, const Device& device,
                           kernels::ActivationDtype activations);
 
+// Throws ErrorCode::unsupported if two shards of a stage are on devices of different backends.
+void require_same_backend(const Device& first, const Device& other);
+
 }  // namespace quire

@@ -20,6 +20,18 @@ kernels::ContextLimits context_limits(const TransformerShape& shape,
   return limits;
 }
 
+// Returns a bound of the result of any gather: each goes to a buffer of the workspace, or is logits.
+uint64_t gather_bytes(const TransformerShape& shape, const TransformerExecutorOptions& options,
+                      bool is_last) {
+  int32_t columns = std::max({shape.hidden_size, shape.columns.attention, shape.columns.activated});
+  columns = std::max(columns, *std::max_element(shape.columns.scratch.begin(), shape.columns.scratch.end()));
+  const auto bytes = [](int32_t rows, int32_t width) {
+    return static_cast<uint64_t>(rows) * static_cast<uint64_t>(width) * sizeof(float);
+  };
+  return std::max(bytes(options.max_tokens, columns),
+                  is_last ? bytes(options.max_logit_rows, shape.vocab_size) : 0);
+}
+
 }  // namespace
 
 int32_t max_context(const TransformerExecutorOptions& options) {
@@ -50,6 +62,8 @@ StagePosition position_of_stage(const Transformer& transformer, size_t stage_idx
   place.num_layers = gsl::narrow<int32_t>(stages[stage_idx].layers.size());
   place.first_layer = stages[stage_idx].first_layer;
   place.is_last = transformer.is_last(stage_idx);
+  place.num_shards = transformer.shard.num_shards;
+  place.gathers_on_host = stages[stage_idx].gathers_on_host;
   place.draws = place.is_last && transformer.shard.rank == 0 && draws_on_device(transformer);
   place.crosses_backends =
       (stage_idx > 0 && differs(stage_idx - 1)) || (!place.is_last && differs(stage_idx + 1));
@@ -86,6 +100,11 @@ StageSizes stage_sizes(const StagePosition& place, const TransformerShape& shape
   sizes.context = context_limits(shape, options);
   sizes.context.waits_within_steps = place.waits_within_steps ? 1 : 0;
   if (place.crosses_backends || place.waits_within_steps) sizes.context.handed_columns = shape.hidden_size;
+  if (place.num_shards > 1) {
+    sizes.context.num_shards = place.num_shards;
+    sizes.context.gather_bytes = gather_bytes(shape, options, place.is_last);
+    sizes.context.gathers_on_host = place.gathers_on_host ? 1 : 0;
+  }
   if (!place.is_last) return sizes;
   sizes.limits.max_logit_rows = options.max_logit_rows;
   sizes.context.max_logit_rows = options.max_logit_rows;

@@ -14,6 +14,8 @@ struct StagePosition {
   bool draws = false;             // tokens are sampled on the device of this stage
   int32_t first_layer = 0;
   bool waits_within_steps = false;  // layers of the stage have host experts
+  int32_t num_shards = 1;
+  bool gathers_on_host = false;  // see PipelineStage
 };
 
 struct StageSizes {

@@ -32,12 +32,8 @@ WeightBytes bytes_of(const Layer& layer) {
   return bytes;
 }
 
-uint64_t head_bytes(const Transformer& shard) {
-  return bytes_of(shard.head).taken(*shard.stages.back().device);
-}
-
 uint64_t weight_bytes(const Transformer& shard) {
-  uint64_t total = head_bytes(shard);
+  uint64_t total = shard.own_head_bytes();
   if (shard.shard.rank == 0) total += shard.embedding_taken_bytes();
   for (const PipelineStage& stage : shard.stages) {
     total += stage.rope_bytes();
@@ -97,6 +93,17 @@ void Transformer::spread(const ForwardPass& pass) const {
     give(space.at(kind), shape.columns.scratch[static_cast<size_t>(kind)]);
 }
 
+std::vector<std::shared_ptr<Device>> Transformer::devices() const {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    for (int32_t rank = 0; rank < shard.num_shards; ++rank) {
+      const std::shared_ptr<Device>& device = at_rank(rank).stages[i].device;
+      if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
+    }
+  }
+  return devices;
+}
+
 uint64_t PipelineStage::rope_bytes() const {
   uint64_t bytes = 0;
   for (const RotaryLayer& rope : ropes) bytes += bytes_of(rope).vectors();
@@ -124,19 +131,13 @@ uint64_t Transformer::embedding_taken_bytes() const {
   return bytes_of(embedding).taken(*stages.front().device);
 }
 
-uint64_t Transformer::head_taken_bytes() const {
-  return sum_over_shards(head_bytes);
+uint64_t Transformer::own_head_bytes() const {
+  return bytes_of(head).taken(*stages.back().device);
 }
 
-uint64_t Transformer::rope_bytes(size_t stage_idx) const {
-  return sum_over_shards([&](const Transformer& of) { return of.stages[stage_idx].rope_bytes(); });
-}
-
-uint64_t Transformer::layer_taken_bytes(size_t stage_idx, size_t layer) const {
-  return sum_over_shards([&](const Transformer& of) {
-    const PipelineStage& stage = of.stages[stage_idx];
-    return stage.layers[layer].taken_bytes(*stage.device);
-  });
+uint64_t Transformer::own_layer_bytes(size_t stage_idx, size_t layer) const {
+  const PipelineStage& stage = stages[stage_idx];
+  return stage.layers[layer].taken_bytes(*stage.device);
 }
 
 uint64_t Transformer::host_experts_taken_bytes(size_t stage_idx, size_t layer) const {
@@ -161,20 +162,20 @@ std::vector<uint64_t> Transformer::shard_taken_bytes() const {
 }
 
 uint64_t Transformer::step_bytes(int32_t num_tokens) const {
-  uint64_t total = host_experts_step_bytes(num_tokens);
-  for (size_t i = 0; i < stages.size(); ++i) total += stage_step_bytes(i, num_tokens);
-  return total;
+  return host_experts_step_bytes(num_tokens) + sum_over_shards([=](const Transformer& of) {
+           uint64_t total = 0;
+           for (size_t i = 0; i < of.stages.size(); ++i) total += of.own_step_bytes(i, num_tokens);
+           return total;
+         });
 }
 
-uint64_t Transformer::stage_step_bytes(size_t stage_idx, int32_t num_tokens) const {
-  return sum_over_shards([=](const Transformer& of) {
-    const PipelineStage& stage = of.stages[stage_idx];
-    uint64_t total = stage.rope_bytes();
-    if (of.is_last(stage_idx)) total += bytes_of(of.head).matrices() + bytes_of(of.head).vectors();
-    for (const TransformerLayer& layer : stage.layers)
-      total += layer.step_bytes(num_tokens) - layer.host_step_bytes(num_tokens);
-    return total;
-  });
+uint64_t Transformer::own_step_bytes(size_t stage_idx, int32_t num_tokens) const {
+  const PipelineStage& stage = stages[stage_idx];
+  uint64_t total = stage.rope_bytes();
+  if (is_last(stage_idx)) total += bytes_of(head).matrices() + bytes_of(head).vectors();
+  for (const TransformerLayer& layer : stage.layers)
+    total += layer.step_bytes(num_tokens) - layer.host_step_bytes(num_tokens);
+  return total;
 }
 
 uint64_t Transformer::host_experts_step_bytes(int32_t num_tokens) const {

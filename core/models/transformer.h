@@ -17,8 +17,9 @@ namespace quire {
 
 // Consecutive layers on one device (pipeline parallelism), and the rotary angles that they share.
 struct PipelineStage {
-  std::shared_ptr<Device> device;
+  std::shared_ptr<Device> device;  // of this shard
   int32_t first_layer = 0;
+  bool gathers_on_host = false;    // the devices of its shards do not reach each other's memory
   std::vector<RotaryLayer> ropes;  // one for each kind of RoPE in the model
   std::vector<TransformerLayer> layers;
 
@@ -62,6 +63,9 @@ struct Transformer {
     return rank == 0 ? *this : peers[static_cast<size_t>(rank) - 1];
   }
 
+  // Returns the devices of all stages and shards, each once. Called on the first shard.
+  std::vector<std::shared_ptr<Device>> devices() const;
+
   // The functions below return sums over all shards. They are called on the first shard.
   template <typename Amount>
   auto sum_over_shards(Amount amount) const {
@@ -76,20 +80,19 @@ struct Transformer {
   uint64_t taken_bytes() const;
   std::vector<uint64_t> shard_taken_bytes() const;
   uint64_t embedding_taken_bytes() const;
-  uint64_t head_taken_bytes() const;
+  uint64_t own_head_bytes() const;       // of this shard alone
   uint64_t drafter_taken_bytes() const;  // of the draft network, without what it borrows
-  uint64_t rope_bytes(size_t stage_idx) const;
-  // Returns the memory of a layer on the device of its stage. `layer` counts from the first layer of the
-  // stage.
-  uint64_t layer_taken_bytes(size_t stage_idx, size_t layer) const;
+  // Returns the memory of a layer of this shard alone on the device of its stage. `layer` counts from the
+  // first layer of the stage.
+  uint64_t own_layer_bytes(size_t stage_idx, size_t layer) const;
   // Returns the memory of the layer's host experts; 0 if it has none.
   uint64_t host_experts_taken_bytes(size_t stage_idx, size_t layer) const;
   // Returns the bytes of weights that a step of `num_tokens` tokens reads. The embedding table is not
   // counted, because a step reads only a few of its rows. Experts count by the expected number of chosen
   // experts, if each token chooses independently and uniformly.
   uint64_t step_bytes(int32_t num_tokens) const;
-  // Return the parts of it on the device of a stage and on that of the host experts.
-  uint64_t stage_step_bytes(size_t stage_idx, int32_t num_tokens) const;
+  // Return the parts of it on the device of a stage of this shard, and on that of the host experts.
+  uint64_t own_step_bytes(size_t stage_idx, int32_t num_tokens) const;
   uint64_t host_experts_step_bytes(int32_t num_tokens) const;
   // Return the number of multiplications and additions: of the layers' matrices for one token, and of the
   // head for one row of logits.

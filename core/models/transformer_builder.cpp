@@ -12,11 +12,27 @@
 namespace quire {
 namespace {
 
-Transformer empty_stages(gsl::span<const std::shared_ptr<Device>> devices, const Placement& placement) {
+using Devices = gsl::span<const std::shared_ptr<Device>>;
+
+// True if the devices of a stage's shards do not all reach each other's memory.
+bool gathers_on_host(const Devices& devices, const Placement& placement, int32_t device, int32_t num_shards) {
+  for (int32_t a = 0; a < num_shards; ++a) {
+    for (int32_t b = 0; b < a; ++b) {
+      const Device& one = *devices[static_cast<size_t>(placement.device_of_shard(device, a))];
+      const Device& other = *devices[static_cast<size_t>(placement.device_of_shard(device, b))];
+      if (!one.reaches(other)) return true;
+    }
+  }
+  return false;
+}
+
+// Returns the stages of the first shard, without weights.
+Transformer empty_stages(const Devices& devices, const Placement& placement, int32_t num_shards) {
   Transformer transformer;
   for (const LayerRange& run : layer_ranges(placement)) {
     PipelineStage stage;
     stage.device = devices[static_cast<size_t>(run.device)];
+    stage.gathers_on_host = gathers_on_host(devices, placement, run.device, num_shards);
     stage.first_layer = run.first;
     stage.layers.resize(static_cast<size_t>(run.end - run.first));
     transformer.stages.push_back(std::move(stage));
@@ -41,6 +57,21 @@ PipelineStage& stage_of(Transformer& transformer, int32_t layer) {
   return transformer.stages[i];
 }
 
+// The devices of a model, and the places of its stages on them.
+struct StageDevices {
+  Devices devices;
+  const Placement& placement;
+};
+
+// Puts the stages of a shard on its devices.
+void place(std::vector<PipelineStage>& stages, const StageDevices& on, int32_t rank) {
+  const std::vector<LayerRange> runs = layer_ranges(on.placement);
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const int32_t device = on.placement.device_of_shard(runs[i].device, rank);
+    stages[i].device = on.devices[static_cast<size_t>(device)];
+  }
+}
+
 // What a draft network takes from its target.
 struct Loan {
   const Transformer* lender = nullptr;
@@ -53,17 +84,23 @@ struct Loan {
 class ShardsBuilder {
  public:
   ShardsBuilder(const ModelConfig& config, WeightProvider& weights, const BuildOptions& options,
-                const Loan& loan, const std::vector<bool>& on_host, Transformer& first)
-      : weights_(weights), options_(options), loan_(loan), on_host_(on_host), first_(first) {
+                const Loan& loan, const StageDevices& devices, Transformer& first)
+      : weights_(weights),
+        options_(options),
+        loan_(loan),
+        on_host_(layers_with_host_experts(devices.placement)),
+        first_(first) {
+    const std::vector<int32_t>& shares = devices.placement.shares;
     for (int32_t rank = 0; rank < options.num_shards; ++rank)
-      models_.push_back(shard_of(config.spec, {rank, options.num_shards}));
+      models_.push_back(shard_of(config.spec, {rank, options.num_shards, shares}));
     first_.peers.resize(models_.size() - 1, first_);
     for (int32_t rank = 0; rank < options.num_shards; ++rank) {
-      at(rank).shard = {rank, options.num_shards};
-      at(rank).shape = transformer_shape(model(rank), on_host);
+      at(rank).shard = {rank, options.num_shards, shares};
+      place(at(rank).stages, devices, rank);
+      at(rank).shape = transformer_shape(model(rank), on_host_);
       add_states(at(rank));
     }
-    if (first_.host_experts.exist()) first_.host_experts.shape = host_experts_shape(model(0), on_host);
+    if (first_.host_experts.exist()) first_.host_experts.shape = host_experts_shape(model(0), on_host_);
   }
 
   void build_ropes() {
@@ -140,17 +177,22 @@ class ShardsBuilder {
   WeightProvider& weights_;
   const BuildOptions& options_;
   const Loan& loan_;
-  const std::vector<bool>& on_host_;  // whether each layer has host experts; empty: none has
+  const std::vector<bool> on_host_;  // whether each layer has host experts; empty: none has
   Transformer& first_;
   std::vector<ModelSpec> models_;  // one for each shard
 };
 
 // Builds all weights of a transformer whose stages are empty.
 void build_weights(const ModelConfig& config, WeightProvider& weights, const BuildOptions& options,
-                   const Loan& loan, const std::vector<bool>& on_host, Transformer& transformer) {
+                   const Loan& loan, const StageDevices& devices, Transformer& transformer) {
   for (const PipelineStage& stage : transformer.stages) require_stage(config.spec, stage, options);
-  require_host_experts(config.spec, on_host, transformer.host_experts.device.get(), options);
-  ShardsBuilder shards(config, weights, options, loan, on_host, transformer);
+  require_host_experts(config.spec, layers_with_host_experts(devices.placement),
+                       transformer.host_experts.device.get(), options);
+  ShardsBuilder shards(config, weights, options, loan, devices, transformer);
+  for (const Transformer& peer : transformer.peers) {
+    for (size_t i = 0; i < peer.stages.size(); ++i)
+      require_same_backend(*transformer.stages[i].device, *peer.stages[i].device);
+  }
   shards.build_ropes();
   // The embedding and the head are larger than a layer, so they come first.
   constexpr int32_t kEnds = 2;
@@ -169,8 +211,9 @@ std::shared_ptr<const DraftTransformer> build_drafter(const DraftBuild& draft, c
   const std::shared_ptr<Device>& device = target.stages.back().device;
   const ModelConfig& config = draft.config.network;
   auto drafter = std::make_shared<DraftTransformer>();
-  drafter->network = empty_stages(gsl::span<const std::shared_ptr<Device>>(&device, 1),
-                                  place_on_one_device(config.num_layers));
+  const Placement placement = place_on_one_device(config.num_layers);
+  const StageDevices devices = {Devices(&device, 1), placement};
+  drafter->network = empty_stages(devices.devices, placement, 1);
   drafter->feeds_normed = draft.config.feeds_normed;
   // Heads go as far as their target: their own configuration often has the length of their training.
   const bool is_model = draft.config.kind == DraftNetworkKind::model;
@@ -183,7 +226,7 @@ std::shared_ptr<const DraftTransformer> build_drafter(const DraftBuild& draft, c
   const bool is_beside = target.stages.front().device == device;
   const Loan loan = {&target, draft.config.borrows_embedding && is_beside,
                      draft.config.borrows_head && target.shard.num_shards == 1};
-  build_weights(config, draft.weights, own, loan, {}, drafter->network);
+  build_weights(config, draft.weights, own, loan, devices, drafter->network);
   return drafter;
 }
 
@@ -205,14 +248,15 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
                                                      gsl::span<const std::shared_ptr<Device>> devices,
                                                      const Placement& placement,
                                                      const BuildOptions& options) {
-  require_placement(placement, config.num_layers, gsl::narrow<int32_t>(devices.size()));
-  auto transformer = std::make_shared<Transformer>(empty_stages(devices, placement));
+  const int32_t num_shards = options.num_shards;
+  require_placement(placement, config.num_layers, gsl::narrow<int32_t>(devices.size()), num_shards);
+  auto transformer = std::make_shared<Transformer>(empty_stages(devices, placement, num_shards));
   const auto trim_at_end = gsl::finally([&] {
     for (const std::shared_ptr<Device>& device : devices) device->trim();
   });
   if (options.drafter != nullptr) transformer->state_layers = options.drafter->config.state_layers;
   require_states(*transformer);
-  build_weights(config, weights, options, {}, layers_with_host_experts(placement), *transformer);
+  build_weights(config, weights, options, {}, {devices, placement}, *transformer);
   if (options.drafter != nullptr)
     transformer->drafter = build_drafter(*options.drafter, *transformer, options);
   return transformer;

@@ -55,7 +55,16 @@ std::optional<StageShardState> allocate_host_experts(const Transformer& transfor
                          DeviceContext(device, sizes.context)};
 }
 
+// True if the work of shards runs after the calls that issue it, as on cards. Such shards have no breaks:
+// while the first one paused, the others would fill their devices with gathers that wait for it.
+bool has_late_shards(const Transformer& transformer) {
+  return transformer.shard.num_shards > 1 &&
+         std::any_of(transformer.stages.begin(), transformer.stages.end(),
+                     [](const PipelineStage& stage) { return !stage.device->is_host(); });
+}
+
 int32_t num_breaks(const Transformer& transformer) {
+  if (has_late_shards(transformer)) return 0;
   size_t num_layers = 0;
   for (const PipelineStage& stage : transformer.stages) num_layers += stage.layers.size();
   return gsl::narrow<int32_t>(num_layers) * TransformerLayer::kNumBreaks;
@@ -120,8 +129,9 @@ ContextRows residual_stream(const StageShardState& stage) {
   return {stage.context, stage.memory.workspace().hidden};
 }
 
-// Places a batch on the device of a stage. Only the last stage computes logits.
-kernels::BatchView bind(const StageShardState& stage, const Batch& batch, bool is_last) {
+// Places a batch on the device of a shard. Only the last stage computes logits. Only the first shard reads
+// tokens, and knows those that it drew.
+kernels::BatchView bind(const StageShardState& stage, const Batch& batch, bool is_last, bool is_first) {
   kernels::BatchView host;
   host.num_tokens = batch.num_tokens();
   host.num_sequences = batch.num_sequences();
@@ -136,7 +146,7 @@ kernels::BatchView bind(const StageShardState& stage, const Batch& batch, bool i
   host.num_page_tables = batch.num_page_tables;
   host.page_tokens = stage.batch_page_tokens;
   host.token_ids = batch.token_ids.data();
-  host.drawn_rows = batch.drawn_rows.empty() ? nullptr : batch.drawn_rows.data();
+  host.drawn_rows = batch.drawn_rows.empty() || !is_first ? nullptr : batch.drawn_rows.data();
   host.positions = batch.positions.data();
   host.sequence_of_token = batch.sequence_of_token.data();
   host.sequence_starts = batch.sequence_starts.data();
@@ -237,7 +247,7 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   const bool is_first = rank == 0;
   copy_pages(stage, batch);
   copy_states(stage, batch);
-  const kernels::BatchView view = bind(stage, batch, weights_.current->is_last(stage_idx));
+  const kernels::BatchView view = bind(stage, batch, weights_.current->is_last(stage_idx), is_first);
   // Each layer stores keys and values of every token, so the next stage needs the rows of all tokens.
   if (stage_idx > 0 && is_first)
     transfer_rows(residual_stream(stages_[stage_idx - 1].first()), residual_stream(stage), batch.num_tokens(),
@@ -253,7 +263,7 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
     weights_.current->at_rank(rank).forward(
         stage_idx,
         {context, view, stage.memory.workspace(), stage.memory.ropes(), sequence_.context, sequence_.longest,
-         is_first ? breaks_ : nullptr, at_experts ? &*at_experts : nullptr},
+         is_first && limits_.num_breaks > 0 ? breaks_ : nullptr, at_experts ? &*at_experts : nullptr},
         stage.memory.caches());
     context.check(context.table().end_step(context.handle(), &action), "ending a step");
   }

@@ -53,8 +53,11 @@ std::string_view words_of(const kernels::Status& status) {
 
 std::vector<kernels::MatrixSource> sources_of(gsl::span<const PrepareRequest> requests) {
   std::vector<kernels::MatrixSource> sources;
-  for (const PrepareRequest& request : requests)
-    sources.push_back({request.parts.data(), gsl::narrow<int32_t>(request.parts.size())});
+  for (const PrepareRequest& request : requests) {
+    const std::vector<int32_t>& whole = request.whole_columns;
+    sources.push_back({request.parts.data(), gsl::narrow<int32_t>(request.parts.size()),
+                       whole.empty() ? nullptr : whole.data(), gsl::narrow<int32_t>(whole.size())});
+  }
   return sources;
 }
 

@@ -43,6 +43,11 @@ class Device {
   // Returns whether contexts of the two devices can exchange rows.
   bool shares_backend(const Device& other) const { return &backend_ == &other.backend_; }
 
+  // Returns whether kernels of each can access the memory of the other, a device of the same backend.
+  bool reaches(const Device& other) const {
+    return !shares_backend(other) || table_->reaches(handle_, other.handle_) != 0;
+  }
+
   // Measure the peak rates of the device: bytes per second read from a buffer of that size, and
   // multiplications and additions per second. Throw ErrorCode::unsupported if they cannot be measured.
   double measure_read_rate(uint64_t working_set_bytes);
@@ -123,6 +128,7 @@ class PreparedWeight;
 struct PrepareRequest {
   std::vector<WeightSource> parts;
   PreparedWeight* target = nullptr;
+  std::vector<int32_t> whole_columns = {};  // see MatrixSource; empty: none
 };
 
 // Matrix or table in the layout of a backend.

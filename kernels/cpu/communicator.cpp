@@ -79,6 +79,10 @@ void copy_slices(Context* context, const AllGatherParams& params) {
 
 }  // namespace
 
+int32_t reaches(Device*, Device*) {
+  return 1;
+}
+
 Status connect_shards(Context* const* contexts, int32_t num_shards, Communicator** communicator) {
   return guarded(contexts[0]->device, "shards", [&] {
     auto made = std::make_unique<Communicator>(std::vector<Context*>(contexts, contexts + num_shards));

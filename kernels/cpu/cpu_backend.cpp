@@ -62,6 +62,7 @@ constexpr KernelTable make_table(const char* name) {
   table.read_rows = cpu_entries::read_rows;
   table.write_rows = cpu_entries::write_rows;
   table.receive_rows = cpu_entries::receive_rows;
+  table.reaches = cpu_entries::reaches;
   table.connect_shards = cpu_entries::connect_shards;
   table.release_communicator = cpu_entries::release_communicator;
   table.all_gather = cpu_entries::all_gather;

@@ -51,6 +51,7 @@ Status receive_rows(Context* context, float* device_rows, Context* from, const f
                     int32_t columns);
 
 // communicator.cpp
+int32_t reaches(Device* device, Device* other);
 Status connect_shards(Context* const* contexts, int32_t num_shards, Communicator** communicator);
 void release_communicator(Communicator* communicator);
 Status all_gather(Context* context, const AllGatherParams* params);

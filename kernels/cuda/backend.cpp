@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/collective/communicator.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/limits.h"
 #include "kernels/cuda/experts/choose.h"
@@ -182,19 +183,10 @@ struct Recordable<operation> {
   }
 };
 
-// Without kCapabilityShards no model calls these entries.
-Status no_shards(Context* const*, int32_t, Communicator**) {
-  return Status::unsupported;
-}
-void ignore_communicator(Communicator*) {}
-Status no_gather(Context*, const AllGatherParams*) {
-  return Status::unsupported;
-}
-
 KernelTable make_table(bool deterministic) {
   KernelTable t;
   t.capabilities = kCapabilityDeviceSampling | kCapabilityFollowingSteps | kCapabilityStepReplay |
-                   kCapabilityKvFp8 | kCapabilityKvQuantized |
+                   kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityShards |
                    (deterministic ? static_cast<uint64_t>(kCapabilityDeterministic) : 0);
   t.mechanisms = kMechanisms;
   t.activation_dtype = DType::f16;
@@ -236,11 +228,12 @@ KernelTable make_table(bool deterministic) {
   t.receive_rows = receive_rows;
   t.embed = Recordable<&embed>::run;
   t.norm = Recordable<&norm>::run;
-  t.connect_shards = no_shards;
-  t.release_communicator = ignore_communicator;
-  t.all_gather = no_gather;
-  t.interrupt_shards = ignore_communicator;
-  t.resume_shards = ignore_communicator;
+  t.reaches = reaches;
+  t.connect_shards = connect_shards;
+  t.release_communicator = release_communicator;
+  t.all_gather = Recordable<&all_gather>::run;
+  t.interrupt_shards = interrupt_shards;
+  t.resume_shards = resume_shards;
   t.linear = Recordable<&linear>::run;
   t.rope_angles = Recordable<&rope_angles>::run;
   t.append_kv = Recordable<&append_kv>::run;
@@ -303,7 +296,7 @@ cudaError_t setup_kernels(Device& device) {
   for (const auto step :
        {setup_attention_decode, setup_attention_prefill, setup_attention_shared, setup_attention_any,
         setup_select_keys, setup_append, setup_blocks, setup_float8_rows, setup_rotated_rows, setup_rows,
-        setup_streams, setup_experts, setup_sample, setup_state})
+        setup_streams, setup_experts, setup_sample, setup_state, setup_gather})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

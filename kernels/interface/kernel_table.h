@@ -60,7 +60,10 @@ struct ContextLimits {
   int32_t handed_columns = 0;  // columns of rows that write_rows or read_rows transfer, other than logits; 0:
                                // none
   uint64_t state_line_bytes =
-      0;  // the largest solved_line_bytes of any layer; 0: no lines are solved in advance
+      0;                      // the largest solved_line_bytes of any layer; 0: no lines are solved in advance
+  int32_t num_shards = 1;     // of the stage, see connect_shards
+  uint64_t gather_bytes = 0;  // the largest result of an all-gather; 0: there is none
+  int32_t gathers_on_host = 0;     // gathers go through host memory, since `reaches` returns 0 for the shards
   int32_t waits_within_steps = 0;  // 1: rows leave and return within a step, so no step is recorded
 };
 
@@ -174,9 +177,13 @@ struct KernelTable {
   Status (*receive_rows)(Context* context, float* device_rows, Context* from, const float* from_rows,
                          int32_t rows, int32_t columns) = nullptr;
 
+  // Returns 1 if the kernels of each device can access the memory of the other. Both are of this backend.
+  int32_t (*reaches)(Device* device, Device* other) = nullptr;
+
   // Tensor parallelism. Contexts of one backend, with shard r at contexts[r], run their steps in parallel,
   // each on its own thread. Each context issues the same gathers in the same order. Contexts on one device
-  // share its threads. The contexts outlive the communicator.
+  // share its threads. The contexts outlive the communicator. ContextLimits::num_shards of each is
+  // num_shards.
   Status (*connect_shards)(Context* const* contexts, int32_t num_shards,
                            Communicator** communicator) = nullptr;
   void (*release_communicator)(Communicator* communicator) = nullptr;

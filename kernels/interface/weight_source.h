@@ -156,6 +156,10 @@ struct WeightSource {
 struct MatrixSource {
   const WeightSource* parts = nullptr;
   int32_t num_parts = 0;
+  // Columns of the parts of the matrix without shards, if this shard has some of them. Sums then have the
+  // order that they would have there. nullptr: these are all columns.
+  const int32_t* whole_columns = nullptr;  // [num_whole_parts]; 0: a part of which this shard has no column
+  int32_t num_whole_parts = 0;
 };
 
 // Embedding table, [rows, columns] row-major as stored. Borrowed, like WeightSource.

@@ -1,6 +1,8 @@
 // Runs blocks of threads, and clusters of blocks, as fibers.
 #include "tests/cuda_emulation/emulation.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -8,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <sys/mman.h>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda_emulation/stream.h"
@@ -84,7 +87,7 @@ struct Block {
   int num_ended = 0;
 };
 
-// The running blocks. Only one cluster at a time in the process.
+// The running blocks. Only one cluster at a time runs in the process. While it waits for a peer, another may.
 struct Cluster {
   const std::function<void()>* kernel = nullptr;
   std::vector<Fiber> fibers = std::vector<Fiber>(kMaxBlocks * kMostThreads);
@@ -95,6 +98,7 @@ struct Cluster {
   size_t lateness = 1;  // average number of scheduling turns that a piece of that work takes
   Fiber* current = nullptr;
   void* outside = nullptr;
+  int device = 0;
   int num_blocks = 0;
   int num_threads = 0;  // threads of a block
   uint8_t* stacks = nullptr;
@@ -106,8 +110,34 @@ struct Cluster {
   int all_threads() const { return num_blocks * num_threads; }
 };
 
-Cluster cluster;
-std::mutex cluster_mutex;
+Cluster* cluster = nullptr;                  // the running one
+std::vector<std::unique_ptr<Cluster>> idle;  // guarded by turns
+
+// A lock that threads get in the order in which they ask for it.
+class Turns {
+ public:
+  void take() {
+    std::unique_lock lock(mutex_);
+    const uint64_t own = num_asked_++;
+    changed_.wait(lock, [&] { return num_ended_ == own; });
+  }
+  void end() {
+    const std::scoped_lock lock(mutex_);
+    ++num_ended_;
+    changed_.notify_all();
+  }
+  // True if another thread waits for the lock that the caller has.
+  bool has_waiting() {
+    const std::scoped_lock lock(mutex_);
+    return num_asked_ > num_ended_ + 1;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t num_asked_ = 0, num_ended_ = 0;
+};
+Turns turns;
 
 uint64_t first_seed() {
   const char* text = std::getenv("QUIRE_EMULATION_SEED");
@@ -127,18 +157,18 @@ size_t random_below(size_t count) {
 }
 
 Block& own_block() {
-  return cluster.blocks[cluster.current->block];
+  return cluster->blocks[cluster->current->block];
 }
 Warp& warp_of(const Fiber& fiber) {
-  return cluster.blocks[fiber.block].warps[static_cast<size_t>(fiber.number / 32)];
+  return cluster->blocks[fiber.block].warps[static_cast<size_t>(fiber.number / 32)];
 }
 
 void go_to(Fiber* next) {
-  Fiber* from = cluster.current;
+  Fiber* from = cluster->current;
   if (next == from) return;
-  cluster.current = next;
+  cluster->current = next;
   threadIdx = next->thread;
-  blockIdx = cluster.blocks[next->block].index;
+  blockIdx = cluster->blocks[next->block].index;
   emulation_switch(&from->stack_place, next->stack_place);
 }
 
@@ -156,9 +186,9 @@ void print_waiting(const Block& block) {
 
 [[noreturn]] void give_up(const char* what) {
   std::fprintf(stderr, "emulation: block %u %u %u: %s; %d of %d threads ended\n", blockIdx.x, blockIdx.y,
-               blockIdx.z, what, cluster.num_ended(), cluster.all_threads());
-  for (int b = 0; b < cluster.num_blocks; ++b) print_waiting(cluster.blocks[b]);
-  for (const auto& [place, waiting] : cluster.waiting)
+               blockIdx.z, what, cluster->num_ended(), cluster->all_threads());
+  for (int b = 0; b < cluster->num_blocks; ++b) print_waiting(cluster->blocks[b]);
+  for (const auto& [place, waiting] : cluster->waiting)
     if (!waiting.empty())
       std::fprintf(stderr, "  %zu threads for byte %td of shared memory, one of warp %d\n", waiting.size(),
                    static_cast<const uint8_t*>(place) - shared_memory[0], waiting.front()->number / 32);
@@ -167,20 +197,20 @@ void print_waiting(const Block& block) {
 
 // Runs some outstanding work of the copy engine; returns false if there is none.
 bool run_late_work() {
-  if (cluster.late.empty()) return false;
-  std::swap(cluster.late[random_below(cluster.late.size())], cluster.late.back());
-  const auto work = std::move(cluster.late.back());
-  cluster.late.pop_back();
+  if (cluster->late.empty()) return false;
+  std::swap(cluster->late[random_below(cluster->late.size())], cluster->late.back());
+  const auto work = std::move(cluster->late.back());
+  cluster->late.pop_back();
   work();
   return true;
 }
 
-// Calls with each warp of the cluster.
+// Calls with each warp of the cluster->
 template <typename Call>
 void each_warp(Call call) {
-  for (int b = 0; b < cluster.num_blocks; ++b)
-    for (int w = 0; w < (cluster.num_threads + 31) / 32; ++w)
-      call(cluster.blocks[b].warps[static_cast<size_t>(w)]);
+  for (int b = 0; b < cluster->num_blocks; ++b)
+    for (int w = 0; w < (cluster->num_threads + 31) / 32; ++w)
+      call(cluster->blocks[b].warps[static_cast<size_t>(w)]);
 }
 
 // Returns a ready thread, or nullptr: one of the warp with the highest priority. Priorities change now and
@@ -203,7 +233,7 @@ Fiber* take_ready() {
 
 // Switches to the next ready thread; the current one has been queued or is waiting.
 void leave() {
-  if (random_below(cluster.lateness) == 0) run_late_work();
+  if (random_below(cluster->lateness) == 0) run_late_work();
   Fiber* next = take_ready();
   for (; next == nullptr; next = take_ready())
     if (!run_late_work()) give_up("deadlock: every thread waits");
@@ -225,7 +255,7 @@ void meet(Barrier& barrier, int threads) {
     release_all(barrier.waiting);
     return;
   }
-  barrier.waiting.push_back(cluster.current);
+  barrier.waiting.push_back(cluster->current);
   leave();
 }
 
@@ -238,17 +268,17 @@ void end_in(Barrier& barrier, int threads) {
 
 // Entry point of a fiber.
 void begin() {
-  (*cluster.kernel)();
-  Fiber& fiber = *cluster.current;
+  (*cluster->kernel)();
+  Fiber& fiber = *cluster->current;
   if (!fiber.products.asked.empty()) give_up("a thread ended without waiting for its products");
   Block& block = own_block();
   ++block.num_ended;
-  end_in(block.barriers[0], cluster.num_threads - block.num_ended);
-  end_in(cluster.meeting, cluster.all_threads() - cluster.num_ended());
-  if (cluster.num_ended() == cluster.all_threads()) {
-    if (!cluster.late.empty()) give_up("copies are outstanding after the last thread has ended");
+  end_in(block.barriers[0], cluster->num_threads - block.num_ended);
+  end_in(cluster->meeting, cluster->all_threads() - cluster->num_ended());
+  if (cluster->num_ended() == cluster->all_threads()) {
+    if (!cluster->late.empty()) give_up("copies are outstanding after the last thread has ended");
     void* nowhere = nullptr;
-    emulation_switch(&nowhere, cluster.outside);
+    emulation_switch(&nowhere, cluster->outside);
   }
   leave();
   std::abort();
@@ -261,61 +291,102 @@ void prepare(Fiber& fiber, size_t place, int block, int number, dim3 shape) {
   fiber.meetings = 0;
   fiber.products = {};
   fiber.thread = {n % shape.x, n / shape.x % shape.y, n / (shape.x * shape.y)};
-  auto* top = reinterpret_cast<void**>(cluster.stacks + (place + 1) * kStackBytes) - 2;
+  auto* top = reinterpret_cast<void**>(cluster->stacks + (place + 1) * kStackBytes) - 2;
   *top = reinterpret_cast<void*>(&begin);  // return address of the first switch, with the stack as after a
                                            // call
   fiber.stack_place = top - 6;
 }
 
 void run_cluster() {
-  cluster.num_threads = static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
-  cluster.lateness = size_t{1} << random_below(10);
+  cluster->num_threads = static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
+  cluster->lateness = size_t{1} << random_below(10);
   each_warp([](Warp& warp) { warp.priority = random_below(~size_t{0}); });
   size_t place = 0;
-  for (int b = 0; b < cluster.num_blocks; ++b) {
-    Block& block = cluster.blocks[b];
+  for (int b = 0; b < cluster->num_blocks; ++b) {
+    Block& block = cluster->blocks[b];
     block.num_ended = 0;
     std::memset(shared_memory[b], 0xff, kSharedBytes);  // NaN, so that reads of unwritten memory are noticed
-    for (int i = 0; i < cluster.num_threads; ++i, ++place) {
-      prepare(cluster.fibers[place], place, b, i, blockDim);
-      if (place > 0) make_ready(&cluster.fibers[place]);
+    for (int i = 0; i < cluster->num_threads; ++i, ++place) {
+      prepare(cluster->fibers[place], place, b, i, blockDim);
+      if (place > 0) make_ready(&cluster->fibers[place]);
     }
   }
-  cluster.current = cluster.fibers.data();
-  threadIdx = cluster.current->thread;
-  blockIdx = cluster.blocks[0].index;
-  emulation_switch(&cluster.outside, cluster.current->stack_place);
+  cluster->current = cluster->fibers.data();
+  threadIdx = cluster->current->thread;
+  blockIdx = cluster->blocks[0].index;
+  emulation_switch(&cluster->outside, cluster->current->stack_place);
+}
+
+std::unique_ptr<Cluster> idle_cluster() {
+  if (!idle.empty()) {
+    std::unique_ptr<Cluster> taken = std::move(idle.back());
+    idle.pop_back();
+    return taken;
+  }
+  auto made = std::make_unique<Cluster>();
+  void* memory = mmap(nullptr, kMaxBlocks * kMostThreads * kStackBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  made->stacks = static_cast<uint8_t*>(memory);
+  return made;
+}
+
+// Lets kernels of other threads run.
+void give_turn(bool is_asked_for) {
+  Cluster* const own = cluster;
+  const uint3 thread = threadIdx, block = blockIdx;
+  const dim3 threads = blockDim, blocks = gridDim;
+  turns.end();
+  if (!is_asked_for) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  turns.take();
+  cluster = own;
+  threadIdx = thread;
+  blockIdx = block;
+  blockDim = threads;
+  gridDim = blocks;
 }
 
 void run_grid(const Place& place, const std::function<void()>& kernel) {
-  const std::scoped_lock lock(cluster_mutex);
-  if (cluster.stacks == nullptr) {
-    void* memory = mmap(nullptr, kMaxBlocks * kMostThreads * kStackBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) std::abort();
-    cluster.stacks = static_cast<uint8_t*>(memory);
-  }
-  cluster.kernel = &kernel;
-  cluster.num_blocks = place.blocks_of_cluster;
+  turns.take();
+  std::unique_ptr<Cluster> own = idle_cluster();
+  cluster = own.get();
+  cluster->kernel = &kernel;
+  cluster->device = device_of(place.stream);
+  cluster->num_blocks = place.blocks_of_cluster;
   gridDim = place.grid;
   blockDim = place.block;
   const auto step = static_cast<unsigned>(place.blocks_of_cluster);
   for (unsigned z = 0; z < place.grid.z; ++z)
     for (unsigned x = 0; x < place.grid.x; ++x)
       for (unsigned y = 0; y < place.grid.y; y += step) {
-        for (unsigned b = 0; b < step; ++b) cluster.blocks[b].index = {x, y + b, z};
+        for (unsigned b = 0; b < step; ++b) cluster->blocks[b].index = {x, y + b, z};
         run_cluster();
       }
+  idle.push_back(std::move(own));
+  turns.end();
 }
 
 }  // namespace
 
+void wait_for_peers() {
+  static uint32_t num_idle_polls = 0;
+  constexpr uint32_t kPollsBetweenSleeps = 64;
+  const bool is_asked_for = turns.has_waiting();
+  if (is_asked_for || ++num_idle_polls % kPollsBetweenSleeps == 0) give_turn(is_asked_for);
+  make_ready(cluster->current);
+  leave();
+}
+
+void check_peer(const void* place) {
+  if (!may_access(cluster->device, place)) give_up("access to the memory of a card without peer access");
+}
+
 uint8_t* dynamic_shared() {
-  return shared_memory[cluster.current->block];
+  return shared_memory[cluster->current->block];
 }
 
 int block_of_cluster() {
-  return cluster.current->block;
+  return cluster->current->block;
 }
 
 void run(const Place& place, std::function<void()> kernel) {
@@ -323,51 +394,51 @@ void run(const Place& place, std::function<void()> kernel) {
 }
 
 void wait_for_change(const void* place) {
-  cluster.waiting[place].push_back(cluster.current);
+  cluster->waiting[place].push_back(cluster->current);
   leave();
 }
 void notify_change(const void* place) {
-  if (const auto found = cluster.waiting.find(place); found != cluster.waiting.end())
+  if (const auto found = cluster->waiting.find(place); found != cluster->waiting.end())
     release_all(found->second);
 }
 void run_later(std::function<void()> work) {
-  cluster.late.push_back(std::move(work));
+  cluster->late.push_back(std::move(work));
 }
 
 Products& own_products() {
-  return cluster.current->products;
+  return cluster->current->products;
 }
 Copies& own_copies() {
-  return cluster.current->copies;
+  return cluster->current->copies;
 }
 // The result is the same for all threads of a warp, which issue the same work.
 bool executes_early(uint32_t number) {
-  const Fiber& fiber = *cluster.current;
+  const Fiber& fiber = *cluster->current;
   const auto warp = static_cast<uint64_t>(fiber.number / 32 + 64 * fiber.block);
   return (mixed(first_seed() << 48 ^ warp << 32 ^ number) & 1) != 0;
 }
 
 int lane() {
-  return cluster.current->number & 31;
+  return cluster->current->number & 31;
 }
 
 void sync_block(int id, int threads) {
   Block& block = own_block();
-  meet(block.barriers[id], threads != 0 ? threads : cluster.num_threads - block.num_ended);
+  meet(block.barriers[id], threads != 0 ? threads : cluster->num_threads - block.num_ended);
 }
 void sync_cluster() {
-  meet(cluster.meeting, cluster.all_threads() - cluster.num_ended());
+  meet(cluster->meeting, cluster->all_threads() - cluster->num_ended());
 }
 void sync_warpgroup() {
-  meet(own_block().warpgroups[static_cast<size_t>(cluster.current->number / 128)], 128);
+  meet(own_block().warpgroups[static_cast<size_t>(cluster->current->number / 128)], 128);
 }
 
 const LaneWords* sync_warp(const LaneWords& mine) {
-  Fiber& fiber = *cluster.current;
+  Fiber& fiber = *cluster->current;
   Warp& warp = warp_of(fiber);
   LaneWords* words = warp.words[fiber.meetings++ & 1];
   words[fiber.number & 31] = mine;
-  meet(warp.meeting, std::min(32, cluster.num_threads - fiber.number / 32 * 32));
+  meet(warp.meeting, std::min(32, cluster->num_threads - fiber.number / 32 * 32));
   return words;
 }
 

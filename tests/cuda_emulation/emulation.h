@@ -62,6 +62,13 @@ void issue(void (*kernel)(Parameters...), const Place& place, Arguments&&... arg
 // Lets other fibers run until the data at `place` has changed; notify_change reports a change.
 void wait_for_change(const void* place);
 void notify_change(const void* place);
+// Lets other fibers run, and the kernels of other cards: for a thread that polls for what a peer writes.
+// Kernels that call it have no shared memory.
+void wait_for_peers();
+// Ends the process if the card of the running kernel has no access to that memory.
+void check_peer(const void* place);
+// Returns the polls after which a wait for a peer ends.
+uint32_t max_polls();
 // Queues work of the copy engine, which is executed at some later time while threads wait.
 void run_later(std::function<void()> work);
 // Waits until `threads` threads of the block have reached barrier `id`; 0: all that have not ended.

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include "tests/cuda_emulation/card_memory.h"
@@ -74,16 +74,31 @@ void fill_with_nan(void* memory, size_t bytes) {
   std::memset(memory, 0xff, std::min(bytes, kLateBytes));
 }
 
+struct Piece {
+  size_t bytes;
+  int card;
+};
 std::mutex pieces_mutex;
-std::unordered_map<void*, size_t> pieces;  // card memory with sizes; guarded by pieces_mutex
+std::map<uintptr_t, Piece> pieces;  // card memory; guarded by pieces_mutex
+
+thread_local int current_card = 0;
+std::atomic<bool> reaches[kQuireMaxEmulatedCards][kQuireMaxEmulatedCards];  // [from][to], with access
+std::atomic<bool> is_lost[kQuireMaxEmulatedCards];
+std::atomic<uint32_t> polls_of_a_wait{UINT32_MAX};
+
+cudaError_t state_of(int card) {
+  return is_lost[card] ? cudaErrorLaunchFailure : cudaSuccess;
+}
 
 }  // namespace
 
 struct CUstream_st {
+  const int card = current_card;
   CUgraph_st* recording = nullptr;
   std::shared_ptr<LateCopies> late = std::make_shared<LateCopies>();
 };
 struct CUevent_st {
+  const int card = current_card;
   std::chrono::steady_clock::time_point time;
   std::shared_ptr<LateCopies> late;  // copies that precede the event: the first num_copies of these
   uint64_t num_copies = 0;
@@ -91,7 +106,25 @@ struct CUevent_st {
 
 namespace emulation {
 
+int device_of(cudaStream_t stream) {
+  return stream == nullptr ? current_card : stream->card;
+}
+
+bool may_access(int device, const void* place) {
+  const std::scoped_lock lock(pieces_mutex);
+  auto piece = pieces.upper_bound(reinterpret_cast<uintptr_t>(place));
+  if (piece == pieces.begin()) return true;
+  --piece;
+  if (reinterpret_cast<uintptr_t>(place) >= piece->first + piece->second.bytes) return true;
+  return piece->second.card == device || reaches[device][piece->second.card];
+}
+
+uint32_t max_polls() {
+  return polls_of_a_wait;
+}
+
 void issue_work(cudaStream_t stream, Work work) {
+  if (is_lost[device_of(stream)]) return;
   if (stream != nullptr && stream->recording != nullptr) {
     stream->recording->works.push_back(std::move(work));
   } else {
@@ -114,11 +147,23 @@ __attribute__((visibility("default"))) void quire_emulated_refuse_pinned(int64_t
   host_allocations_left = nth;
 }
 
+// For tests: bounds the polls of each wait for a peer from now on; UINT32_MAX: no bound.
+__attribute__((visibility("default"))) void quire_emulated_bound_polls(uint32_t polls) {
+  polls_of_a_wait = polls;
+}
+
+// For tests: loses a card, or repairs it. A lost card computes nothing, and its calls fail.
+__attribute__((visibility("default"))) void quire_emulated_lose(int card, bool lost) {
+  is_lost[card] = lost;
+}
+
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = quire_emulated_cards();
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int) {
+cudaError_t cudaSetDevice(int card) {
+  if (card < 0 || card >= quire_emulated_cards()) return cudaErrorInvalidDevice;
+  current_card = card;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
@@ -149,30 +194,31 @@ const char* cudaGetErrorString(cudaError_t) {
 }
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  *total_bytes = quire_emulated_total();
-  *free_bytes = quire_emulated_free();
+  *total_bytes = quire_emulated_total(current_card);
+  *free_bytes = quire_emulated_free(current_card);
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   *memory = nullptr;
   const size_t whole = (bytes + 255) / 256 * 256;
-  if (!quire_emulated_take(whole)) return cudaErrorMemoryAllocation;
+  const int card = current_card;
+  if (!quire_emulated_take(card, whole)) return cudaErrorMemoryAllocation;
   *memory = std::aligned_alloc(256, whole);
   if (*memory == nullptr) {
-    quire_emulated_give(whole);
+    quire_emulated_give(card, whole);
     return cudaErrorMemoryAllocation;
   }
   fill_with_nan(*memory, whole);
   const std::scoped_lock lock(pieces_mutex);
-  pieces[*memory] = whole;
+  pieces[reinterpret_cast<uintptr_t>(*memory)] = {whole, card};
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
   if (memory == nullptr) return cudaSuccess;
   {
     const std::scoped_lock lock(pieces_mutex);
-    const auto piece = pieces.find(memory);
-    quire_emulated_give(piece->second);
+    const auto piece = pieces.find(reinterpret_cast<uintptr_t>(memory));
+    quire_emulated_give(piece->second.card, piece->second.bytes);
     pieces.erase(piece);
   }
   std::free(memory);
@@ -222,12 +268,13 @@ cudaError_t cudaMemsetAsync(void* target, int byte, size_t bytes, cudaStream_t s
   emulation::issue_work(stream, [=] { std::memset(target, byte, bytes); });
   return cudaSuccess;
 }
-cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
-  *can = 0;
+cudaError_t cudaDeviceCanAccessPeer(int* can, int from, int to) {
+  *can = from != to && std::getenv("QUIRE_EMULATED_NO_PEERS") == nullptr ? 1 : 0;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
-  return cudaErrorUnknown;
+cudaError_t cudaDeviceEnablePeerAccess(int to, unsigned) {
+  if (std::getenv("QUIRE_EMULATED_NO_PEERS") != nullptr) return cudaErrorPeerAccessUnsupported;
+  return reaches[current_card][to].exchange(true) ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
@@ -246,9 +293,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream != nullptr) stream->late->come();
-  return cudaSuccess;
+  return state_of(emulation::device_of(stream));
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (is_lost[stream->card]) return cudaErrorLaunchFailure;
   return stream->late->all_came() ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned) {
@@ -266,18 +314,20 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (is_lost[emulation::device_of(stream)]) return cudaErrorLaunchFailure;
   event->time = std::chrono::steady_clock::now();
   event->late = stream == nullptr ? nullptr : stream->late;
   event->num_copies = event->late == nullptr ? 0 : event->late->num_added();
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (is_lost[event->card]) return cudaErrorLaunchFailure;
   const bool has_come = event->late == nullptr || event->late->came(event->num_copies);
   return has_come ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->late != nullptr) event->late->come(event->num_copies);
-  return cudaSuccess;
+  return state_of(event->card);
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();
@@ -302,6 +352,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  if (is_lost[emulation::device_of(stream)]) return cudaErrorLaunchFailure;
   if (stream != nullptr) stream->late->come();
   for (const Work& work : executable->works) work();
   return cudaSuccess;

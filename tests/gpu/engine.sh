@@ -2,9 +2,9 @@
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine there: tests of the models,
 # of sampling and of a card that fails; the same text on the CPU and on the card; a model on several devices; loading
 # from files; and the speed of models of real shapes. Writes results to $OUT.
-#   tests/gpu/engine.sh [build|test|states|generate|split|load|bench|blocks|trellis|compare|company|share|wake|server|launches|host-experts ...]
+#   tests/gpu/engine.sh [build|test|states|generate|split|shards|load|bench|blocks|trellis|compare|company|share|wake|server|launches|host-experts ...]
 # The default is build, test, states, generate, split, load and bench.
-# With SECOND_DEVICE=cuda:1 a model is also split over two cards.
+# With SECOND_DEVICE=cuda:1 a model is also split over two cards, and `shards` tests and measures tensor parallelism there.
 # Takes files that the machine lacks from .carry-engine (tests/gpu/collect.sh engine, or built).
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -29,7 +29,7 @@ build_all() {
         "-DQUIRE_CUDA_ARCHITECTURES=${ARCHITECTURES:-90a-real}" -DCMAKE_CUDA_COMPILER="${CUDACXX:-/usr/local/cuda/bin/nvcc}" \
         -DCMAKE_PREFIX_PATH="$carry" -DQUIRE_SHARED_DIR="$carry" -DQUIRE_CLANG=/bin/true -DPKG_CONFIG_EXECUTABLE=/bin/true \
         >"$out/configure.log" 2>&1 || { tail -n 30 "$out/configure.log"; return 1; }
-  ninja -C "$build" quire_cuda quire_cli kernels_cuda_test cuda_state_bench "${programs[@]}" >"$out/build.log" 2>&1 ||
+  ninja -C "$build" quire_cuda quire_cli kernels_cuda_test cuda_state_bench model_shards_test "${programs[@]}" >"$out/build.log" 2>&1 ||
     { grep -E "error|FAILED|undefined" "$out/build.log" | head -n 40; return 1; }
 }
 
@@ -61,6 +61,33 @@ generate() {
         { echo "generate on $name failed with $?"; failed=1; tail -n 3 "$out/generate-${name%:*}.log"; }
     done
     if cmp "$out/text-cpu.txt" "$out/text-${device%:*}.txt"; then echo "same text: $prompt"; else tail -n 5 "$out"/text-*.txt; fi
+  done
+}
+
+# Tests the gathers and the shards of models on two cards, compares the text, and measures 70B and 8B shapes on one card
+# and in two shards. Without a second card, tests of two shards on one card alone.
+shards() {
+  local prompt="Once upon a time" both=$device,${SECOND_DEVICE:-} program shape count devices
+  timeout 200 "$build/bin/kernels_cuda_test" --gtest_filter='*GatherTest*' >"$out/gather_test.log" 2>&1 ||
+    { echo "gathers failed with $?"; failed=1; }
+  grep -E '^\[  (PASSED|FAILED|SKIPPED)|Failure$' "$out/gather_test.log" | head -n 20
+  for program in "model_shards_test Spread*:*SpreadFamilies*:Shards.*" "core_models_test *OfShards*"; do
+    QUIRE_TEST_DEVICE=$device timeout 300 "$build/bin/${program% *}" --gtest_filter="${program#* }" >"$out/shards-${program% *}.log" 2>&1 ||
+      { echo "${program% *} failed with $?"; failed=1; }
+    grep -E '^\[  (PASSED|FAILED)|Failure$' "$out/shards-${program% *}.log" | head -n 20
+  done
+  [ -n "${SECOND_DEVICE:-}" ] || return
+  "$build/bin/quire" generate --device "$device" -p "$prompt" -n 64 -t 0 --quiet >"$out/text-one.txt" || failed=1
+  "$build/bin/quire" generate --device "$both" --shards 2 -p "$prompt" -n 64 -t 0 --quiet >"$out/text-shards.txt" || failed=1
+  if cmp "$out/text-one.txt" "$out/text-shards.txt"; then echo "same text: 2 shards"; else failed=1; fi
+  for shape in llama-3.1-70b,bits=4.0 llama-3.1-8b,bits=4.0; do
+    for count in 1 2; do
+      devices=$device
+      [ "$count" = 1 ] || devices=$both
+      "$build/bin/quire" bench --model "synthetic:$shape" --device "$devices" --shards "$count" --batch 1,32 \
+          --new-tokens 64 --json >"$out/shards-${shape%%,*}-$count.json" 2>"$out/shards-bench.log" ||
+        { echo "bench of $shape in $count shards failed"; tail -n 3 "$out/shards-bench.log"; failed=1; }
+    done
   done
 }
 
@@ -229,6 +256,7 @@ for stage in ${*:-build test states generate split load bench}; do
     states) states ;;
     generate) generate ;;
     split) split ;;
+    shards) shards ;;
     load) load ;;
     bench) bench ;;
     blocks) blocks ;;
@@ -240,7 +268,7 @@ for stage in ${*:-build test states generate split load bench}; do
     server) server ;;
     launches) launches ;;
     host-experts) host_experts ;;
-    *) echo "engine.sh [build|test|states|generate|split|load|bench|blocks|trellis|compare|company|share|wake|server|launches|host-experts ...]" >&2; exit 2 ;;
+    *) echo "engine.sh [build|test|states|generate|split|shards|load|bench|blocks|trellis|compare|company|share|wake|server|launches|host-experts ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done

@@ -67,6 +67,7 @@ func (c *Config) withModel(name string, model ModelConfig) *Config {
 type ModelConfig struct {
 	Path        string   `json:"path"`
 	Devices     []string `json:"devices"`
+	Shards      int      `json:"shards"` // of each layer (tensor parallelism); 0 means 1
 	CacheTokens int      `json:"cache_tokens"`
 	// Minimum size of an elastic cache; 0 means that it always has cache_tokens.
 	MinCacheTokens int    `json:"min_cache_tokens"`

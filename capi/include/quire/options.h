@@ -211,11 +211,13 @@ QUIRE_API int32_t quire_model_options_set_progress(quire_model_options* options,
                                                    void* user_data, quire_error** error);
 
 /**
- * Sets the number of shards that each layer is cut into for tensor parallelism, 1 to 64. Each shard has its
- * own columns of every matrix and its own heads of the cache; shards compute in parallel. 1, the default,
- * keeps layers whole. On the CPU, shards divide the threads between them, and results equal those of one
- * shard bit for bit. On other backends, quire_model_load and quire_plan_create fail with
- * QUIRE_ERROR_UNSUPPORTED for more than one shard in this version.
+ * Sets the number of shards that each layer is cut into for tensor parallelism, 1 to 64, on cards 1 to 8.
+ * Each shard has its own columns of every matrix and its own heads of the cache; shards compute in parallel.
+ * 1, the default, keeps layers whole. Results equal those of one shard bit for bit. On the CPU, shards divide
+ * the threads between them. Several cards have one shard each: two cards and two shards are one stage, four
+ * cards and two shards are two stages of half the layers. A split by layers then has one number for each
+ * stage. quire_model_load and quire_plan_create fail with QUIRE_ERROR_INVALID_ARGUMENT if cards that are
+ * named next to each other are no multiple of the shards.
  */
 QUIRE_API int32_t quire_model_options_set_num_shards(quire_model_options* options, int32_t num_shards,
                                                      quire_error** error);

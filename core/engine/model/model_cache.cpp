@@ -148,8 +148,12 @@ TransformerExecutorOptions executor_options(const ModelConfig& config, const Mod
 
 namespace {
 
-MemoryBytes plan_stage_of(const Model& model, size_t stage_idx, const TransformerExecutorOptions& sizes) {
-  return plan_stage(*model.transformer(), stage_idx, sizes);
+// Calls `visit` for each device of each stage with the memory of the cache there.
+template <typename Visit>
+void each_stage_memory(const Model& model, const TransformerExecutorOptions& sizes, Visit visit) {
+  const std::shared_ptr<const Transformer> transformer = model.transformer();
+  for (size_t i = 0; i < transformer->stages.size(); ++i)
+    for (const StageMemory& memory : plan_stage(*transformer, i, sizes)) visit(memory);
 }
 
 MemoryRequest memory_request_of(const std::shared_ptr<Device>& device, uint64_t bytes, const Model& model) {
@@ -164,12 +168,10 @@ PageMemory page_memory(const Model& model, TransformerExecutorOptions sizes) {
     sizes.kv.least_pages = num_pages;
     if (slots.least_slots > 0) sizes.kv.least_state_slots = slots.slots_at(num_pages);
     std::vector<MemoryRequest> memory_requests;
-    const std::shared_ptr<const Transformer> transformer = model.transformer();
-    for (size_t i = 0; i < transformer->stages.size(); ++i) {
-      const std::shared_ptr<Device>& device = transformer->stages[i].device;
-      const MemoryBytes bytes = plan_stage_of(model, i, sizes);
-      memory_requests.push_back(memory_request_of(device, bytes.kv + bytes.states, model));
-    }
+    each_stage_memory(model, sizes, [&](const StageMemory& memory) {
+      memory_requests.push_back(
+          memory_request_of(memory.device, memory.bytes.kv + memory.bytes.states, model));
+    });
     return memory_requests;
   };
 }
@@ -177,11 +179,10 @@ PageMemory page_memory(const Model& model, TransformerExecutorOptions sizes) {
 std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
                                       const TransformerExecutorOptions& sizes) {
   std::vector<MemoryLease> leases;
+  each_stage_memory(model, sizes, [&](const StageMemory& memory) {
+    leases.push_back(runtime.lease_memory(memory_request_of(memory.device, memory.bytes.cache(), model)));
+  });
   const std::shared_ptr<const Transformer> transformer = model.transformer();
-  for (size_t i = 0; i < transformer->stages.size(); ++i) {
-    leases.push_back(runtime.lease_memory(
-        memory_request_of(transformer->stages[i].device, plan_stage_of(model, i, sizes).cache(), model)));
-  }
   if (transformer->host_experts.exist()) {
     leases.push_back(runtime.lease_memory(memory_request_of(
         transformer->host_experts.device, plan_host_experts(*transformer, sizes).cache(), model)));
@@ -212,10 +213,11 @@ std::vector<uint64_t> plan_model_cache(const Model& model, const ModelCacheOptio
   std::vector<uint64_t> bytes;
   for (int32_t rank = 0; rank < model.num_shards(); ++rank) {
     const TransformerShape shape =
-        transformer_shape(shard_of(model.config().spec, {rank, model.num_shards()}));
+        transformer_shape(shard_of(model.config().spec, {rank, model.num_shards(), {}}));
     const bool draws = rank == 0 && device.has(kernels::kCapabilityDeviceSampling);
-    bytes.push_back(
-        plan_stage(device, stage_sizes({shape.num_layers, true, false, draws}, shape, sizes)).cache());
+    StagePosition position = {shape.num_layers, true, false, draws};
+    position.num_shards = model.num_shards();
+    bytes.push_back(plan_stage(device, stage_sizes(position, shape, sizes)).cache());
   }
   return bytes;
 }
@@ -228,8 +230,9 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
   require_network(*model, options.engine.drafting);
   const std::shared_ptr<const Transformer> transformer = model->transformer();
   const ResidencyGuard stay(home != nullptr ? home->shared_residency() : nullptr);
-  for (const PipelineStage& stage : transformer->stages) {
-    const std::string refusal = kv_refusal(*stage.device, model->config(), options);
+  const std::vector<std::shared_ptr<Device>> devices = transformer->devices();
+  for (const std::shared_ptr<Device>& device : devices) {
+    const std::string refusal = kv_refusal(*device, model->config(), options);
     if (!refusal.empty()) throw Error(ErrorCode::unsupported, "{}", refusal).at("kv_format");
   }
   TransformerExecutorOptions executor = executor_options(model->shape(), sizes, options);
@@ -252,7 +255,7 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
   };
   parts.executor = in_memory([&] { return make_executor(transformer, executor, source); });
   for (MemoryLease& lease : kept->memory) lease.settle();
-  for (const PipelineStage& stage : transformer->stages) parts.devices.push_back(stage.device->name());
+  for (const std::shared_ptr<Device>& device : devices) parts.devices.push_back(device->name());
   if (transformer->host_experts.exist()) parts.devices.push_back(transformer->host_experts.device->name());
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
   parts.end_tokens = model->config().eos_ids;

@@ -65,6 +65,7 @@ std::string model_fingerprint(const FileSystem& files, const Model& model,
                                  static_cast<int32_t>(options.kv.key_format),
                                  static_cast<int32_t>(options.kv.value_format), options.kv.page_tokens,
                                  transformer->shard.num_shards, static_cast<int32_t>(model.activations()));
+  for (const int32_t share : transformer->shard.shares) text += fmt::format("share {}\n", share);
   for (const WindowGroup& group : options.kv.windows) text += fmt::format("window {}\n", group.window);
   for (const PipelineStage& stage : transformer->stages) {
     text += fmt::format("from layer {} on {}\n", stage.first_layer, stage.device->table().name);

@@ -1,6 +1,7 @@
 #include "core/engine/model/model_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "core/base/error.h"
@@ -77,18 +78,6 @@ void place_experts(const ModelPlanOptions& options, gsl::span<const int32_t> lay
   }
 }
 
-// Returns an outline of the model with all layers on one device, but the given experts on the host.
-std::shared_ptr<const Transformer> outline_on(const ModelPlanOptions& options, const ModelDevice& device,
-                                              gsl::span<const int32_t> host_experts) {
-  ModelPlanOptions on_one = options;
-  on_one.devices = {device};
-  if (!host_experts.empty()) on_one.devices.push_back(options.devices[static_cast<size_t>(host_of(options))]);
-  Placement placement = place_on_one_device(options.source->config().num_layers);
-  place_experts(on_one, host_experts, placement);
-  return build_outline(*options.source, devices_of(on_one), placement, options.num_shards,
-                       options.activations, options.draft_source.get());
-}
-
 // Returns the bytes of the host experts of an outline with one stage: weights and workspace.
 uint64_t host_experts_bytes(const Transformer& outline, const TransformerExecutorOptions& sizes) {
   uint64_t bytes = plan_host_experts(outline, sizes).cache();
@@ -97,30 +86,93 @@ uint64_t host_experts_bytes(const Transformer& outline, const TransformerExecuto
   return bytes;
 }
 
-// Returns the free memory of each device that takes layers, and the model's demand on it. Devices of one
-// backend lay out matrices alike, so they share one outline of the model. The host keeps the bytes of the
-// host experts free.
-std::vector<DeviceCapacity> device_capacities(const ModelPlanOptions& options, const ModelCacheOptions& cache,
-                                              gsl::span<const int32_t> host_experts) {
-  const TransformerExecutorOptions sizes = executor_options(options.source->config(), cache);
-  const gsl::span<const ModelDevice> devices = layer_devices(options);
-  const Device& first = *devices.front().device;
-  const bool crosses = std::any_of(devices.begin(), devices.end(),
+std::vector<StagePlace> places_of(const ModelPlanOptions& options) {
+  std::vector<bool> is_host;
+  for (const ModelDevice& device : layer_devices(options)) is_host.push_back(device.device->is_host());
+  return stage_places(is_host, options.num_shards);
+}
+
+// Returns a placement without layers.
+Placement empty_placement(const std::vector<StagePlace>& places, size_t num_devices,
+                          const std::vector<int32_t>& shares) {
+  Placement placement;
+  placement.shares = shares;
+  placement.spreads.resize(num_devices);
+  bool any = false;
+  for (const StagePlace& place : places) {
+    placement.spreads[static_cast<size_t>(place.device)] = place.spreads;
+    any = any || place.spreads;
+  }
+  if (!any) placement.spreads.clear();
+  return placement;
+}
+
+// Returns the devices of the shards of a stage, each once.
+gsl::span<const ModelDevice> devices_at(const ModelPlanOptions& options, const StagePlace& place) {
+  const auto count = static_cast<size_t>(place.spreads ? options.num_shards : 1);
+  return gsl::span<const ModelDevice>(options.devices).subspan(static_cast<size_t>(place.device), count);
+}
+
+// Demand of a model in one stage at a place.
+struct PlaceDemand {
+  std::vector<DeviceDemand> devices;  // of each device of the place
+  uint64_t host_experts = 0;          // bytes on the device of the host experts
+};
+
+PlaceDemand demand_at(const ModelPlanOptions& options, const StagePlace& place,
+                      const std::vector<int32_t>& shares, gsl::span<const int32_t> host_experts, bool crosses,
+                      const TransformerExecutorOptions& executor) {
+  ModelPlanOptions there = options;
+  const gsl::span<const ModelDevice> devices = devices_at(options, place);
+  there.devices.assign(devices.begin(), devices.end());
+  if (!host_experts.empty()) there.devices.push_back(options.devices[static_cast<size_t>(host_of(options))]);
+  Placement placement = empty_placement({{0, place.spreads}}, there.devices.size(), shares);
+  placement.device_of_layer = place_on_one_device(options.source->config().num_layers).device_of_layer;
+  place_experts(there, host_experts, placement);
+  const auto outline = build_outline(*options.source, devices_of(there), placement, options.num_shards,
+                                     options.activations, options.draft_source.get());
+  PlaceDemand demand;
+  demand.host_experts = host_experts_bytes(*outline, executor);
+  if (!place.spreads) {
+    demand.devices.push_back(demand_of(*outline, crosses, executor));
+    return demand;
+  }
+  for (int32_t rank = 0; rank < options.num_shards; ++rank)
+    demand.devices.push_back(demand_of_shard(*outline, rank, crosses, executor));
+  return demand;
+}
+
+// Returns the number of the first device of the same backend.
+size_t first_of_backend(const ModelPlanOptions& options, const Device& device) {
+  const auto first =
+      std::find_if(options.devices.begin(), options.devices.end(),
+                   [&](const ModelDevice& other) { return other.device->shares_backend(device); });
+  return static_cast<size_t>(first - options.devices.begin());
+}
+
+// Returns the memory of each place of a stage and the model's demand there. Devices of one backend lay out
+// matrices alike, so they share one outline of the model. The host keeps the bytes of the host experts free.
+std::vector<DeviceCapacity> capacities(const ModelPlanOptions& options, const std::vector<StagePlace>& places,
+                                       const std::vector<int32_t>& shares, const ModelCacheOptions& cache,
+                                       gsl::span<const int32_t> host_experts) {
+  const gsl::span<const ModelDevice> all = layer_devices(options);
+  const Device& first = *all.front().device;
+  const bool crosses = std::any_of(all.begin(), all.end(),
                                    [&](const ModelDevice& d) { return !d.device->shares_backend(first); });
+  const TransformerExecutorOptions executor = executor_options(options.source->config(), cache);
+  std::map<std::pair<size_t, bool>, PlaceDemand> demands;  // by backend, for both kinds of places
   std::vector<DeviceCapacity> rooms;
   uint64_t on_host = 0;
-  for (const ModelDevice& device : devices) {
-    DeviceCapacity room = capacity_of(device);
-    const auto twin =
-        std::find_if(devices.begin(), devices.begin() + static_cast<ptrdiff_t>(rooms.size()),
-                     [&](const ModelDevice& other) { return other.device->shares_backend(*device.device); });
-    const auto twin_idx = static_cast<size_t>(twin - devices.begin());
-    if (twin_idx < rooms.size()) {
-      room.demand = rooms[twin_idx].demand;
-    } else {
-      const auto outline = outline_on(options, device, host_experts);
-      room.demand = demand_of(*outline, crosses, sizes);
-      on_host = std::max(on_host, host_experts_bytes(*outline, sizes));
+  for (const StagePlace& place : places) {
+    const gsl::span<const ModelDevice> devices = devices_at(options, place);
+    PlaceDemand& demand = demands[{first_of_backend(options, *devices.front().device), place.spreads}];
+    if (demand.devices.empty()) demand = demand_at(options, place, shares, host_experts, crosses, executor);
+    on_host = std::max(on_host, demand.host_experts);
+    DeviceCapacity room = capacity_of(devices.front());
+    room.demand = demand.devices.front();
+    for (size_t r = 1; r < devices.size(); ++r) {
+      room.peers.push_back(capacity_of(devices[r]));
+      room.peers.back().demand = demand.devices[r];
     }
     rooms.push_back(std::move(room));
   }
@@ -129,31 +181,44 @@ std::vector<DeviceCapacity> device_capacities(const ModelPlanOptions& options, c
   return rooms;
 }
 
-Placement place_layers(const ModelPlanOptions& options, const ModelCacheOptions& cache,
+// Returns the layers of each place, or throws if their number is not that of the places.
+std::vector<int32_t> chosen_split(const ModelPlanOptions& options, size_t num_places) {
+  if (options.split.size() == num_places) return options.split;
+  const bool are_devices = num_places == layer_devices(options).size();
+  throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} {}; give one for each",
+              options.split.size(), num_places,
+              are_devices ? "devices" : fmt::format("stages of {} devices", options.num_shards))
+      .at("split");
+}
+
+// Returns a placement on places, numbered in their order.
+Placement place_layers(const ModelPlanOptions& options, const std::vector<StagePlace>& places,
+                       const std::vector<int32_t>& shares, const ModelCacheOptions& cache,
                        gsl::span<const int32_t> host_experts) {
   const int32_t num_layers = options.source->config().num_layers;
-  const size_t num_devices = layer_devices(options).size();
-  if (!options.split.empty()) {
-    if (options.split.size() != num_devices) {
-      throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices; give one for each device",
-                  options.split.size(), num_devices)
-          .at("split");
-    }
-    return place_by_counts(options.split, num_layers);
-  }
+  if (!options.split.empty()) return place_by_counts(chosen_split(options, places.size()), num_layers);
   if (!has_budgets(options)) {
-    if (num_devices == 1) return place_on_one_device(num_layers);
     refuse_twins(options);
+    if (places.size() == 1) return place_on_one_device(num_layers);
   }
-  return split_automatically(device_capacities(options, cache, host_experts));
+  return split_automatically(capacities(options, places, shares, cache, host_experts));
+}
+
+Placement choose_placement(const ModelPlanOptions& options, const std::vector<int32_t>& shares,
+                           const ModelCacheOptions& cache, gsl::span<const int32_t> host_experts) {
+  const std::vector<StagePlace> places = places_of(options);
+  Placement placement = empty_placement(places, options.devices.size(), shares);
+  placement.device_of_layer = place_layers(options, places, shares, cache, host_experts).device_of_layer;
+  for (int32_t& device : placement.device_of_layer) device = places[static_cast<size_t>(device)].device;
+  place_experts(options, host_experts, placement);
+  return placement;
 }
 
 // Plans with the experts of the given layers on the host.
-ModelPlan plan_with_experts(const ModelPlanOptions& options, const ModelCacheOptions& cache,
-                            gsl::span<const int32_t> host_experts) {
+ModelPlan plan_placed(const ModelPlanOptions& options, const std::vector<int32_t>& shares,
+                      const ModelCacheOptions& cache, gsl::span<const int32_t> host_experts) {
   const ModelConfig& config = options.source->config();
-  Placement placement = place_layers(options, cache, host_experts);
-  place_experts(options, host_experts, placement);
+  const Placement placement = choose_placement(options, shares, cache, host_experts);
   const auto outline = build_outline(*options.source, devices_of(options), placement, options.num_shards,
                                      options.activations, options.draft_source.get());
   ModelPlan plan;
@@ -190,7 +255,7 @@ ModelPlan plan_with_fewest(const ModelPlanOptions& options, const ModelCacheOpti
                            gsl::span<const int32_t> layers) {
   const auto plan_first = [&](size_t count) -> std::optional<ModelPlan> {
     try {
-      ModelPlan plan = plan_with_experts(options, cache, layers.first(count));
+      ModelPlan plan = plan_placed(options, {}, cache, layers.first(count));
       if (fits_on_cards(plan, options)) return plan;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_memory) throw;
@@ -208,7 +273,7 @@ ModelPlan plan_with_fewest(const ModelPlanOptions& options, const ModelCacheOpti
       least = count + 1;
     }
   }
-  return best ? std::move(*best) : plan_with_experts(options, cache, layers);
+  return best ? std::move(*best) : plan_placed(options, {}, cache, layers);
 }
 
 // Returns the layers whose experts may lie on the host: those with experts. If the choice is automatic, none
@@ -232,13 +297,57 @@ std::vector<int32_t> movable_experts(const ModelPlanOptions& options) {
   return is_automatic && !can_move ? std::vector<int32_t>() : layers;
 }
 
+// Returns the usable memory of the cards of each shard, in MiB: the least of all stages. Empty if shards have
+// no cards of their own.
+std::vector<int32_t> shares_by_memory(const ModelPlanOptions& options) {
+  constexpr uint64_t kUnit = uint64_t{1} << 20;
+  std::vector<uint64_t> least;
+  for (const StagePlace& place : places_of(options)) {
+    if (!place.spreads) continue;
+    least.resize(static_cast<size_t>(options.num_shards), std::numeric_limits<uint64_t>::max());
+    const gsl::span<const ModelDevice> devices = devices_at(options, place);
+    for (size_t r = 0; r < devices.size(); ++r)
+      least[r] = std::min(least[r], capacity_of(devices[r]).usable_bytes());
+  }
+  std::vector<int32_t> shares;
+  for (const uint64_t bytes : least)
+    shares.push_back(static_cast<int32_t>(std::clamp<uint64_t>(bytes / kUnit, 1, INT32_MAX)));
+  return shares;
+}
+
+// Plans with even shards, or with shards by the memory of their cards if only those fit.
+ModelPlan plan_in_shards(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
+  const auto anywhere = [](const ModelDevice&) { return true; };
+  std::optional<Error> refusal;
+  std::optional<ModelPlan> even;
+  try {
+    even = plan_placed(options, {}, cache, {});
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    refusal = error;
+  }
+  if (even && fits(*even, options, anywhere)) return std::move(*even);
+  const std::vector<int32_t> shares = shares_by_memory(options);
+  const bool are_equal = std::equal(shares.begin() + (shares.empty() ? 0 : 1), shares.end(), shares.begin());
+  if (!are_equal) {
+    try {
+      ModelPlan uneven = plan_placed(options, shares, cache, {});
+      if (fits(uneven, options, anywhere)) return uneven;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::out_of_memory) throw;
+    }
+  }
+  if (refusal) throw Error(*refusal);
+  return std::move(*even);
+}
+
 ModelPlan plan_with(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
   const HostExpertsChoice& choice = options.host_experts;
-  if (!choice.any()) return plan_with_experts(options, cache, {});
+  if (!choice.any()) return plan_in_shards(options, cache);
   const std::vector<int32_t> layers = movable_experts(options);
   if (choice.is_automatic) return plan_with_fewest(options, cache, layers);
   const size_t count = std::min(layers.size(), static_cast<size_t>(choice.num_layers));
-  return plan_with_experts(options, cache, gsl::span<const int32_t>(layers).first(count));
+  return plan_placed(options, {}, cache, gsl::span<const int32_t>(layers).first(count));
 }
 
 // Throws if a draft model of its own has other tokens than its target. Padding of the vocabularies may

@@ -29,9 +29,10 @@ struct ModelDevice {
 struct ModelPlanOptions {
   std::shared_ptr<ModelSource> source;
   std::vector<ModelDevice> devices;  // layers run in this order; the CPU takes what the others cannot hold
-  std::vector<int32_t> split;        // layers of each device; empty: split automatically, within the budgets
+  // Layers of each device, or of each num_shards cards; empty: split automatically, within the budgets.
+  std::vector<int32_t> split;
   HostExpertsChoice host_experts = {};
-  int32_t num_shards = 1;  // tensor-parallel shards of each stage
+  int32_t num_shards = 1;  // tensor-parallel shards of each stage; several cards have one each
   kernels::ActivationDtype activations = kernels::ActivationDtype::full;  // in the layers' matrix products
   std::optional<ModelCacheOptions> cache;  // to leave memory for; not set: one of kPlannedTokens
   // "", "none", "auto", "mtp" or the path of a draft network; see ModelLoadOptions.
@@ -52,9 +53,10 @@ struct ModelPlan {
 // True if the model and its cache fit into the usable memory.
 bool fits(const ModelPlan& plan, const ModelPlanOptions& options);
 
-// Plans the model and its cache. With an automatic KV format returns the plan with the first format that
-// fits, or with the last. Reads the configuration, file headers, and the tensors that decide the layout of
-// matrices. Throws the errors of loading metadata, ErrorCode::invalid_argument naming the option, and
+// Plans the model and its cache. Shards on cards of their own are even, unless only shares by the usable
+// memory of the cards fit. With an automatic KV format returns the plan with the first format that fits, or
+// with the last. Reads the configuration, file headers, and the tensors that decide the layout of matrices.
+// Throws the errors of loading metadata, ErrorCode::invalid_argument naming the option, and
 // ErrorCode::out_of_memory with the bytes needed and free if an automatic split over several devices is
 // impossible.
 ModelPlan plan_model(const ModelPlanOptions& options);

@@ -36,10 +36,8 @@ CreatedCache create_cache_that_fits(const std::shared_ptr<Runtime>& runtime,
                                     const std::shared_ptr<const Model>& model,
                                     const ModelCacheOptions& options,
                                     const std::shared_ptr<const ResidentModel>& home) {
-  std::vector<std::shared_ptr<Device>> devices;
-  const std::shared_ptr<const Transformer> transformer = model->transformer();
-  for (const PipelineStage& stage : transformer->stages) devices.push_back(stage.device);
-  const std::vector<ModelCacheOptions> choices = kv_choices(options, model->config(), devices);
+  const std::vector<ModelCacheOptions> choices =
+      kv_choices(options, model->config(), model->transformer()->devices());
   return first_that_fits(choices, [&](const ModelCacheOptions& choice) {
     CreatedCache made{create_model_cache(runtime, model, choice, home), choice};
     if (&choice != &choices.front())

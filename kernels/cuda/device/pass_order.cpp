@@ -2,17 +2,18 @@
 
 namespace quire::kernels {
 
-cudaError_t PassOrder::follow(cudaStream_t stream) {
+cudaError_t PassOrder::follow(cudaStream_t stream, const void* group) {
   const std::lock_guard lock(mutex_);
-  if (last_ == nullptr || last_ == stream) return cudaSuccess;
+  if (last_ == nullptr || last_ == stream || (group != nullptr && group == group_)) return cudaSuccess;
   return cudaStreamWaitEvent(stream, issued_, 0);
 }
 
-cudaError_t PassOrder::mark(cudaStream_t stream, cudaEvent_t event) {
+cudaError_t PassOrder::mark(cudaStream_t stream, const void* group, cudaEvent_t event) {
   const std::lock_guard lock(mutex_);
   const cudaError_t error = cudaEventRecord(event, stream);
   if (error != cudaSuccess) return error;
   last_ = stream;
+  group_ = group;
   issued_ = event;
   return cudaSuccess;
 }
@@ -21,6 +22,7 @@ void PassOrder::forget(cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   if (last_ != stream) return;
   last_ = nullptr;
+  group_ = nullptr;
   issued_ = nullptr;
 }
 

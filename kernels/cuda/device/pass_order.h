@@ -15,16 +15,18 @@ class PassOrder {
   PassOrder& operator=(const PassOrder&) = delete;
 
   // Makes later work on the stream wait for the last work issued by other streams. Not while the stream is
-  // capturing.
-  cudaError_t follow(cudaStream_t stream);
+  // capturing. Streams of one group (the shards of a stage; nullptr: none) compute at the same time, so they
+  // do not wait for each other.
+  cudaError_t follow(cudaStream_t stream, const void* group);
   // Records that this stream has issued work last; `event` is the stream's own.
-  cudaError_t mark(cudaStream_t stream, cudaEvent_t event);
+  cudaError_t mark(cudaStream_t stream, const void* group, cudaEvent_t event);
   // Called before stream and event are destroyed.
   void forget(cudaStream_t stream);
 
  private:
   std::mutex mutex_;
   cudaStream_t last_ = nullptr;   // guarded by mutex_
+  const void* group_ = nullptr;   // guarded by mutex_; of last_
   cudaEvent_t issued_ = nullptr;  // guarded by mutex_; event of last_
 };
 

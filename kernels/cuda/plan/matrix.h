@@ -144,9 +144,10 @@ struct Matrix {
   Part parts[kMaxParts];
 };
 
-// Returns the chain bits of a matrix. The matrix of an expert is never split over blocks.
-constexpr int32_t chain_bits_of(const Matrix& m, bool is_expert) {
-  return m.paired != 0 || is_expert || m.num_strips >= kManyStrips ? kFewChainBits : kMaxChainBits;
+// Returns the chain bits of a matrix with all its columns, or of a shard of it. The matrix of an expert is
+// never split over blocks.
+constexpr int32_t chain_bits_of(bool is_pair, bool is_expert, int32_t num_strips) {
+  return is_pair || is_expert || num_strips >= kManyStrips ? kFewChainBits : kMaxChainBits;
 }
 
 // Matrix in device memory, for kernels that choose among several.

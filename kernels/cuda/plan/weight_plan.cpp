@@ -272,6 +272,10 @@ bool plan_unquantized(PartPlan& plan, bool float8) {
   return plan.source->dense.dtype == DType::f8_e4m3 ? plan_fp8(plan) : make_dense(plan);
 }
 
+bool whole_is_pair(const MatrixSource& matrix) {
+  return matrix.num_whole_parts == 2 && matrix.whole_columns[0] == matrix.whole_columns[1];
+}
+
 }  // namespace
 
 bool uses_float8(const MatrixSource& matrix) {
@@ -301,18 +305,30 @@ bool shares_launch(const PartPlan& a, const PartPlan& b) {
          a.runs == b.runs;
 }
 
-bool is_pair(const std::vector<PartPlan>& parts) {
+bool is_pair(const MatrixSource& matrix, const std::vector<PartPlan>& parts) {
   return parts.size() == 2 && parts[0].source->num_out == parts[1].source->num_out &&
-         parts[0].trellis.outputs == parts[1].trellis.outputs;
+         parts[0].trellis.outputs == parts[1].trellis.outputs &&
+         (matrix.whole_columns == nullptr || whole_is_pair(matrix));
 }
 
-void join_float8(std::vector<PartPlan>& parts) {
+int32_t chain_bits_of(const MatrixSource& matrix, const Matrix& of_launch) {
+  const bool is_expert = matrix.parts[0].is_expert;
+  if (matrix.whole_columns == nullptr)
+    return chain_bits_of(of_launch.paired != 0, is_expert, of_launch.num_strips);
+  const int32_t unit = of_launch.kind == TileKind::trellis ? kHadamardOrder : kStripColumns;
+  int32_t strips = 0;
+  for (int32_t p = 0; p < matrix.num_whole_parts; ++p)
+    strips += (matrix.whole_columns[p] + unit - 1) / unit * (unit / kStripColumns);
+  return chain_bits_of(whole_is_pair(matrix), is_expert, strips);
+}
+
+void join_float8(std::vector<PartPlan>& parts, bool is_pair) {
   int32_t columns = 0;
   for (PartPlan& part : parts) {
     columns += part.source->num_out;
     part.num_strips = 0;
   }
-  parts.front().num_strips = float8_tiles(columns, is_pair(parts));
+  parts.front().num_strips = float8_tiles(columns, is_pair);
 }
 
 }  // namespace quire::kernels

@@ -54,9 +54,12 @@ bool plan_part(const WeightSource& source, PartPlan& plan, bool float8 = false);
 bool shares_launch(const PartPlan& a, const PartPlan& b);
 
 // Returns true if the parts of a matrix are gate and up, of the same width and, as a trellis, with the same
-// order of columns.
-bool is_pair(const std::vector<PartPlan>& parts);
+// order of columns. Those of a shard are only if those of the whole matrix are.
+bool is_pair(const MatrixSource& matrix, const std::vector<PartPlan>& parts);
+// Returns the chain bits of a matrix of which `matrix` has all columns or those of a shard. `of_launch` is
+// the matrix that is multiplied by one launch.
+int32_t chain_bits_of(const MatrixSource& matrix, const Matrix& of_launch);
 // Moves the tiles of a matrix with float8 parts to the first part.
-void join_float8(std::vector<PartPlan>& parts);
+void join_float8(std::vector<PartPlan>& parts, bool is_pair);
 
 }  // namespace quire::kernels

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string>
 #include <utility>
 
+#include "kernels/cuda/collective/communicator.h"
 #include "kernels/cuda/gemm/matrix_library.h"
+#include "kernels/cuda/plan/batch_checks.h"
 #include "kernels/interface/draw_limits.h"
 
 namespace quire::kernels {
@@ -89,6 +92,21 @@ size_t mask_words(int32_t vocab_size) {
   return (static_cast<size_t>(vocab_size) + 31) / 32;
 }
 
+// Takes what the gathers of a shard need.
+void take_gather_memory(Builder& build, Context& c, const ContextLimits& l) {
+  if (l.num_shards <= 1) return;
+  GatherMemory& g = c.gathers;
+  g.layout = inbox_layout(l.num_shards, l.gather_bytes);
+  const auto bytes = static_cast<size_t>(g.layout.total_bytes);
+  if (l.gathers_on_host != 0) {
+    build.pin(g.inbox, bytes, "allocating pinned memory for the results of shards");
+  } else {
+    build.take(g.inbox, bytes, "allocating memory for the results of shards");
+  }
+  build.take(g.state, 1, "allocating memory for the progress of shards");
+  build.pin(g.control, 1, "allocating pinned memory for the progress of shards");
+}
+
 void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   const auto tokens = static_cast<size_t>(l.max_tokens), sequences = static_cast<size_t>(l.max_sequences);
   const auto rows = static_cast<size_t>(l.max_logit_rows), vocabulary = static_cast<size_t>(l.vocab_size);
@@ -126,6 +144,7 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
     build.take(workspace, MatrixLibrary::kWorkspaceBytes, "allocating memory for cuBLASLt");
     c.library_workspace = workspace;
   }
+  take_gather_memory(build, c, l);
   c.transfer_floats = tokens * static_cast<size_t>(l.handed_columns);
   build.pin(c.transfer_rows, c.transfer_floats, "allocating pinned memory for rows");
   c.host_row_floats = std::min(rows * vocabulary, kHostRowBytes / sizeof(float)) + c.transfer_floats;
@@ -152,37 +171,12 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   if (c.product != nullptr)
     build.check(cudaMemsetAsync(c.product, 0, kProductBytes, c.stream), "clearing products");
   build.check(cudaMemsetAsync(c.sample_scans, 0, rows * sizeof(RowScan), c.stream), "clearing counters");
+  if (c.gathers.inbox != nullptr) build.check(clear_gathers(c), "clearing the memory of shards");
   build.check(cudaStreamSynchronize(c.stream), "clearing counters");
 }
 
-bool batch_is_sound(const ContextLimits& l, const BatchView& b) {
-  return b.num_tokens > 0 && b.num_tokens <= l.max_tokens && b.num_sequences > 0 &&
-         b.num_sequences <= l.max_sequences && b.num_logit_rows >= 0 &&
-         b.num_logit_rows <= l.max_logit_rows && b.page_table_stride >= 0 &&
-         b.page_table_stride <= l.max_pages_per_sequence && b.num_page_tables > 0 &&
-         b.num_page_tables <= l.num_page_tables;
-}
-
-// Returns true if each sequence can find its state.
-bool states_are_sound(const BatchView& b) {
-  if (b.read_slots == nullptr) return b.write_slots == nullptr && b.state_banks == nullptr;
-  if (b.write_slots == nullptr || b.state_banks == nullptr) return false;
-  for (int32_t s = 0; s < b.num_sequences; ++s) {
-    if (b.sequence_starts[s] == b.sequence_starts[s + 1]) continue;
-    const int32_t bank = b.state_banks[s], position = b.positions[b.sequence_starts[s]];
-    const bool forms = bank >= kFromLineBefore;
-    if (b.read_slots[s] < 0 || b.write_slots[s] < 0 || bank < 0 || bank >= 2 * kFromLineBefore ||
-        position < 0 || (forms && (position == 0 || position % kStateLine != 0)))
-      return false;
-  }
-  return true;
-}
-
-bool any_state_moves(const BatchView& b) {
-  return b.read_slots != nullptr && !std::equal(b.read_slots, b.read_slots + b.num_sequences, b.write_slots);
-}
-
 Status wait_for(Context& c, cudaEvent_t event) {
+  if (c.communicator != nullptr) return wait_with_shards(c, event);
   return c.device->check(cudaEventSynchronize(event), "running a step");
 }
 
@@ -250,6 +244,9 @@ int32_t chunk_bucket(int32_t tokens) {
 namespace {
 
 Status check_limits(Device& device, const ContextLimits& limits) {
+  if (limits.num_shards > kMaxGatherShards)
+    return device.fail(Status::unsupported, "num_shards is " + std::to_string(limits.num_shards) +
+                                                "; cards support up to " + std::to_string(kMaxGatherShards));
   if (limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_pages_per_sequence > 0 &&
       limits.num_page_tables > 0)
     return Status::ok;
@@ -419,7 +416,7 @@ namespace {
 // Marks the end of the issued work of a step if nothing failed.
 Status mark_pass(Context& c, const Status& issued) {
   if (issued != Status::ok) return issued;
-  return c.device->check(c.device->passes.mark(c.stream, c.passed), "issuing a step");
+  return c.device->check(c.device->passes.mark(c.stream, c.communicator, c.passed), "issuing a step");
 }
 
 }  // namespace
@@ -429,7 +426,8 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   *action = StepAction::run;
   c.recording.reset();
   if (const Status s = c.device->enter(); s != Status::ok) return s;
-  if (const Status s = c.device->check(c.device->passes.follow(c.stream), "issuing a step"); s != Status::ok)
+  if (const Status s = c.device->check(c.device->passes.follow(c.stream, c.communicator), "issuing a step");
+      s != Status::ok)
     return s;
   if (c.limits.waits_within_steps != 0) return Status::ok;
   // Without a recording, each operation waits for its own weights. The weights being copied may belong to
@@ -503,7 +501,7 @@ Status pause_step(Context* context, int32_t* paused) {
 Status resume_step(Context* context) {
   Context& c = *context;
   if (const Status s = c.device->enter(); s != Status::ok) return s;
-  return c.device->check(c.device->passes.follow(c.stream), "issuing a step");
+  return c.device->check(c.device->passes.follow(c.stream, c.communicator), "issuing a step");
 }
 
 Status forget_steps(Context* context) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/collective/gather.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/plan/recorded_steps.h"
@@ -51,6 +52,14 @@ struct SortedRows {
 
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
   bool operator==(const SortedRows&) const = default;
+};
+
+// Memory of a shard for its gathers; all null without shards.
+struct GatherMemory {
+  InboxLayout layout;
+  uint8_t* inbox = nullptr;  // layout.total_bytes, on the card or in pinned host memory
+  GatherState* state = nullptr;
+  GatherControl* control = nullptr;  // pinned; a communicator uses that of its first shard
 };
 
 struct Context {
@@ -96,7 +105,9 @@ struct Context {
   cudaEvent_t transfer_sent = nullptr;  // recorded after the copy from transfer_rows
   cudaEvent_t rows_ready = nullptr;     // recorded when rows are ready for another context
   cudaEvent_t rows_received = nullptr;  // recorded when rows of another context have been copied
-  const Device* connected = nullptr;    // device whose memory this card has been given access to
+  const Device* connected = nullptr;    // device whose memory this card has been given access to, if it can
+  GatherMemory gathers;
+  Communicator* communicator = nullptr;  // of the shards of the stage; null: there is one shard
   RowScan* sample_scans = nullptr;
   float* sample_adjusted = nullptr;
   static constexpr size_t kDrawSlots = 2;  // one step, and the step that follows it

@@ -2,6 +2,7 @@
 // cards.
 #include <cstring>
 
+#include "kernels/cuda/collective/communicator.h"
 #include "kernels/cuda/step/context.h"
 
 namespace quire::kernels {
@@ -12,11 +13,7 @@ namespace {
 void connect(Context& to, const Context& from) {
   if (to.connected == from.device) return;
   to.connected = from.device;
-  int can = 0;
-  if (to.device->ordinal == from.device->ordinal ||
-      cudaDeviceCanAccessPeer(&can, to.device->ordinal, from.device->ordinal) != cudaSuccess || can == 0 ||
-      cudaDeviceEnablePeerAccess(from.device->ordinal, 0) != cudaSuccess)
-    static_cast<void>(cudaGetLastError());
+  static_cast<void>(enable_peer_access(*to.device, *from.device));
 }
 
 }  // namespace

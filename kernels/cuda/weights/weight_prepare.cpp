@@ -398,6 +398,7 @@ struct WeightLayout {
   std::vector<size_t> group_of_part;
   std::vector<size_t> first_of_group;  // first part of each group
   bool has_bias = false;
+  bool is_pair = false;
   int32_t num_columns = 0;
 
   // Returns the total size of the pieces, each padded, in the order in which they are taken.
@@ -437,7 +438,8 @@ Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout)
     layout.has_bias = layout.has_bias || parts[p].bias != nullptr;
     layout.num_columns += parts[p].num_out;
   }
-  if (float8) join_float8(layout.plans);
+  layout.is_pair = is_pair(matrix, layout.plans);
+  if (float8) join_float8(layout.plans, layout.is_pair);
   return Status::ok;
 }
 
@@ -455,7 +457,7 @@ Status build(Device& device, const MatrixSource& matrix, const WeightLayout& lay
     part.first_column = weight.num_columns;
     const Float8Target float8 = {const_cast<uint8_t*>(m.parts[0].strips),
                                  (parts[0].num_in + kBlockRows - 1) / kBlockRows, part.first_column,
-                                 layout.num_columns, is_pair(layout.plans)};
+                                 layout.num_columns, layout.is_pair};
     if (const Status s = preparer.part(layout.plans[static_cast<size_t>(p)], float8, part); s != Status::ok)
       return s;
     weight.part_columns.push_back(parts[p].num_out);
@@ -468,9 +470,9 @@ Status build(Device& device, const MatrixSource& matrix, const WeightLayout& lay
     Matrix& m = weight.groups[g].matrix;
     const PartPlan& first = layout.plans[layout.first_of_group[g]];
     weight.groups[g].row_order = first.row_order;
-    m.paired = m.num_parts == num_parts && is_pair(layout.plans) ? 1 : 0;
+    m.paired = m.num_parts == num_parts && layout.is_pair ? 1 : 0;
     finish_matrix(m, first);
-    m.chain_bits = chain_bits_of(m, parts[0].is_expert);
+    m.chain_bits = chain_bits_of(matrix, m);
     m.num_columns = weight.num_columns;
     if (const Status s = preparer.group_rows(weight.groups[g]); s != Status::ok) return s;
   }

@@ -95,6 +95,20 @@ TEST(ShardCut, FewerColumnsThanShardsAreNotSplit) {
   EXPECT_EQ(shard.columns(4).starts, (std::vector<int32_t>{0, 1, 2, 3, 4}));
 }
 
+TEST(ShardCut, SharesDivideColumnsAndLeaveEachShardSome) {
+  const ModelSpec model = part_cases().front().model;
+  const auto starts = [&](std::vector<int32_t> shares, int32_t count, int32_t unit) {
+    return ShardCut(model, {0, static_cast<int32_t>(shares.size()), std::move(shares)})
+        .columns(count, unit)
+        .starts;
+  };
+  EXPECT_EQ(starts({1, 1}, 256, 0), (std::vector<int32_t>{0, 128, 256}));
+  EXPECT_EQ(starts({3, 1}, 256, 0), (std::vector<int32_t>{0, 192, 256}));
+  EXPECT_EQ(starts({1, 1000}, 8, 1), (std::vector<int32_t>{0, 1, 8}));
+  EXPECT_EQ(starts({1000, 1, 1}, 8, 1), (std::vector<int32_t>{0, 6, 7, 8}));
+  EXPECT_EQ(starts({1, 1, 1000}, 3, 1), (std::vector<int32_t>{0, 1, 2, 3}));
+}
+
 TEST(ShardCut, HeadExpertsAreNotCut) {
   for (const PartCase& part : part_cases()) {
     const LayerSpec shard = shard_of_layer(part.model, {1, 2});

@@ -167,5 +167,21 @@ TEST(AutomaticSplit, ReportsTheNeededAndTheFreeBytes) {
   }
 }
 
+// A stage of two cards has as many layers as the smaller card has room for.
+TEST(AutomaticSplit, ShardsMustAllFit) {
+  const DeviceDemand demand = {0, 0, {4, 4, 4, 4}, 0};
+  DeviceCapacity pair = {"a", 100, 0, std::nullopt, false, demand};
+  pair.peers.push_back({"b", 8, 0, std::nullopt, false, demand});
+  const DeviceCapacity next = {"c", 100, 0, std::nullopt, false, demand};
+  EXPECT_EQ(split_automatically(std::vector{pair, next}), (Placement{{0, 0, 1, 1}}));
+  try {
+    (void)split_automatically(std::vector{pair});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    EXPECT_NE(std::string(error.what()).find("b has 8 bytes free"), std::string::npos) << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace quire::testing

@@ -25,5 +25,38 @@ TEST(Placement, CountsMustAddUpToTheLayersOfTheModel) {
   }
 }
 
+TEST(StagePlaces, TakeCardsByTheNumberOfShards) {
+  using Places = std::vector<StagePlace>;
+  EXPECT_EQ(stage_places({false, false}, 1), (Places{{0, false}, {1, false}}));
+  EXPECT_EQ(stage_places({false, false}, 2), (Places{{0, true}}));
+  EXPECT_EQ(stage_places({false, false, false, false}, 2), (Places{{0, true}, {2, true}}));
+  EXPECT_EQ(stage_places({false, false, true}, 2), (Places{{0, true}, {2, false}}));
+  EXPECT_EQ(stage_places({false, true}, 2), (Places{{0, false}, {1, false}}))
+      << "all shards on the only card";
+  EXPECT_EQ(stage_places({true}, 3), (Places{{0, false}}));
+}
+
+TEST(StagePlaces, RefuseCardsThatAreNoMultiple) {
+  for (const std::vector<bool>& is_host :
+       {std::vector<bool>{false, false, false}, {false, true, false}, {true, false, false, false}}) {
+    try {
+      (void)stage_places(is_host, 2);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find("num_shards is 2"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Placement, ShardsLieOnTheDevicesAfterTheFirst) {
+  const Placement placement = {{0, 0, 2}, {true, false, false}};
+  EXPECT_EQ(placement.device_of_shard(0, 1), 1);
+  EXPECT_EQ(placement.device_of_shard(2, 1), 2);
+  require_placement(placement, 3, 3, 2);
+  EXPECT_THROW(require_placement(placement, 3, 3, 4), Error) << "more shards than devices";
+  EXPECT_THROW(require_placement({{0}, {true}}, 1, 2, 2), Error) << "spreads of other devices";
+}
+
 }  // namespace
 }  // namespace quire::testing

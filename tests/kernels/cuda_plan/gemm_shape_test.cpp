@@ -64,12 +64,12 @@ Matrix matrix_of(const Form& form, int32_t rows, const std::vector<int32_t>& col
     m.num_columns += columns[p];
     m.num_strips += m.parts[p].num_strips;
   }
-  m.chain_bits = chain_bits_of(m, false);
+  m.chain_bits = chain_bits_of(m.paired != 0, false, m.num_strips);
   return m;
 }
 
 Matrix of_expert(Matrix m) {
-  m.chain_bits = chain_bits_of(m, true);
+  m.chain_bits = chain_bits_of(m.paired != 0, true, m.num_strips);
   return m;
 }
 

@@ -138,7 +138,7 @@ TEST(TrellisTiles, PartsOfDifferentKindsShareALaunch) {
   ASSERT_TRUE(plan_part(first, plans[0]));
   ASSERT_TRUE(plan_part(second, plans[1]));
   EXPECT_TRUE(shares_launch(plans[0], plans[1]));
-  EXPECT_FALSE(is_pair(plans)) << "other numbers of columns";
+  EXPECT_FALSE(is_pair({}, plans)) << "other numbers of columns";
 }
 
 // One warp finishes an output of gate and of up.
@@ -147,13 +147,13 @@ TEST(TrellisTiles, APairHasOneOrderOfColumns) {
   std::vector<PartPlan> plans(2);
   const WeightSource first = a.source(), second = b.source();
   ASSERT_TRUE(plan_part(first, plans[0]) && plan_part(second, plans[1]));
-  EXPECT_TRUE(is_pair(plans));
+  EXPECT_TRUE(is_pair({}, plans));
   b.column_order.resize(256);
   std::iota(b.column_order.rbegin(), b.column_order.rend(), 0);
   const WeightSource reversed = b.source();
   plans[1] = {};
   ASSERT_TRUE(plan_part(reversed, plans[1]));
-  EXPECT_FALSE(is_pair(plans));
+  EXPECT_FALSE(is_pair({}, plans));
 }
 
 TEST(TrellisTiles, SourcesThatDoNotFitAreRefused) {

@@ -93,7 +93,7 @@ func loadOptions(name string, config server.ModelConfig) (quire.ModelOptions, qu
 		return quire.ModelOptions{}, cache, err
 	}
 	network, err := draftNetwork(config.Drafter)
-	return quire.ModelOptions{Device: strings.Join(config.Devices, ","), HostExperts: config.HostExperts, PlannedCache: &cache,
+	return quire.ModelOptions{Device: strings.Join(config.Devices, ","), NumShards: config.Shards, HostExperts: config.HostExperts, PlannedCache: &cache,
 		Drafter: network}, cache, err
 }
 
