@@ -69,8 +69,8 @@ int32_t host_of(const ModelPlanOptions& options) {
 
 // Places the experts of the given layers on the host, unless the layer is there itself.
 void place_experts(const ModelPlanOptions& options, gsl::span<const int32_t> layers, Placement& placement) {
+  if (layers.empty()) return;
   const int32_t host = host_of(options);
-  if (layers.empty() || host < 0) return;
   placement.device_of_experts = placement.device_of_layer;
   for (const int32_t layer : layers) {
     int32_t& device = placement.device_of_experts[static_cast<size_t>(layer)];
@@ -287,6 +287,10 @@ std::vector<int32_t> movable_experts(const ModelPlanOptions& options) {
                 options.source->path())
         .at("host_experts");
   }
+  if (host_of(options) < 0) {
+    throw Error(ErrorCode::invalid_argument, "host_experts: no device is the host; name cpu as the last one")
+        .at("host_experts");
+  }
   const auto is_stuck = [&](int32_t layer) {
     return !host_experts_refusal(model.layers[static_cast<size_t>(layer)]).empty();
   };
@@ -397,8 +401,10 @@ void open_drafter(const FileSystem& files, ModelPlanOptions& options) {
 ModelPlan plan_model(const ModelPlanOptions& options) {
   if (options.devices.empty())
     throw Error(ErrorCode::invalid_argument, "device: none is given; name at least one").at("device");
+  std::vector<std::shared_ptr<Device>> devices = devices_of(options);
+  devices.resize(layer_devices(options).size());  // a device of experts alone has no pages
   const std::vector<ModelCacheOptions> choices =
-      kv_choices(cache_of(options), options.source->config(), devices_of(options));
+      kv_choices(cache_of(options), options.source->config(), devices);
   return first_that_fits(
       choices, [&](const ModelCacheOptions& cache) { return plan_with(options, cache); },
       [&](const ModelPlan& plan) { return fits(plan, options); });

@@ -114,6 +114,10 @@ TEST_F(HostExpertsResidency, WeightsLeaveBothDevicesAndReturn) {
   for (const ResidencyState to : {ResidencyState::standing_by, ResidencyState::on_disk}) {
     ASSERT_EQ(home->residency().evict(to, kPatient), WaitEnd::ready);
     expect_leases();
+    if (to == ResidencyState::standing_by && rig_.card()->has(kernels::kCapabilityParkedWeights)) {
+      EXPECT_TRUE(home->model()->is_offloaded());
+      EXPECT_EQ(held(*rig_.host()), on_host + host_cache) << "what is on the host stays there";
+    }
     if (to == ResidencyState::on_disk) {
       EXPECT_EQ(held(*rig_.card()), card_cache);
       EXPECT_EQ(held(*rig_.host()), host_cache);

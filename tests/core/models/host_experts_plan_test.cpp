@@ -179,6 +179,14 @@ TEST(HostExpertsPlan, RefusesADenseModel) {
   EXPECT_EQ(num_apart(plan_model(options_of(family.path(), rig, {true, 0}))), 0);
 }
 
+TEST(HostExpertsPlan, NeedsAHost) {
+  const FamilyDirectory family("qwen3_moe");
+  const CardAndHost rig;
+  ModelPlanOptions options = options_of(family.path(), rig, {false, 1});
+  options.devices.pop_back();
+  expect_error(ErrorCode::invalid_argument, {"host_experts", "name cpu"}, [&] { (void)plan_model(options); });
+}
+
 // Pages and files of prefixes belong to a placement: results on the two places differ in their last bits.
 TEST(HostExpertsFingerprint, NamesThePlacement) {
   const FamilyDirectory family("qwen3_moe");

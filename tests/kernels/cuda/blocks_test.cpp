@@ -238,6 +238,40 @@ TEST_F(BlockTest, ReplayedStepsHaveTheSameBits) {
   EXPECT_EQ(std::memcmp(alone.data(), later.data(), alone.size() * sizeof(float)), 0);
 }
 
+// Rows leave and return in the middle of a step, for which the host waits: no such step is recorded.
+TEST_F(BlockTest, AStepInWhichTheHostWaitsIsNotRecorded) {
+  make_model(true);
+  const std::vector<int32_t> none(3, 0), past = {30, 20, 10}, ones(3, 1);
+  step(none, past, true);
+  const auto expected = step(past, ones, true);
+  Context* waiting = nullptr;
+  ContextLimits limits = small_limits();
+  limits.waits_within_steps = 1;
+  limits.handed_columns = kHidden;
+  ASSERT_EQ(table_->create_context(device_, &limits, &waiting), Status::ok);
+  std::swap(context_, waiting);
+  std::vector<float> rows(size_t{3} * kHidden);
+  for (int round = 0; round < 4; ++round) {
+    const BatchView batch = bind(past, ones);
+    StepAction action = StepAction::replayed;
+    ASSERT_EQ(table_->begin_step(context_, &batch, &action), Status::ok);
+    ASSERT_EQ(action, StepAction::run);
+    embed(batch);
+    ASSERT_EQ(table_->read_rows(context_, space_.hidden, 3, kHidden, rows.data()), Status::ok);
+    ASSERT_EQ(table_->synchronize(context_), Status::ok);
+    ASSERT_EQ(table_->write_rows(context_, rows.data(), 3, kHidden, space_.hidden), Status::ok);
+    issue(batch, true);
+    ASSERT_EQ(table_->end_step(context_, &action), Status::ok);
+    EXPECT_EQ(action, StepAction::replayed);
+    std::vector<float> logits(expected.size());
+    EXPECT_EQ(table_->read_rows(context_, space_.logits, 3, kVocabulary, logits.data()), Status::ok);
+    EXPECT_EQ(table_->synchronize(context_), Status::ok);
+    EXPECT_EQ(logits, expected);
+  }
+  std::swap(context_, waiting);
+  table_->release_context(waiting);
+}
+
 // Two contexts share one workspace: the second one's results would be overwritten if the first still ran.
 TEST_F(BlockTest, APassWaitsForPassesOfOtherContexts) {
   make_model(true);
