@@ -38,8 +38,19 @@ MemoryBytes MemoryPlan::total() const {
 
 namespace {
 
+MemoryBytes bytes_of(const RemoteCacheBytes& cache) {
+  MemoryBytes bytes;
+  bytes.kv = cache.kv;
+  bytes.states = cache.states;
+  bytes.workspace = cache.workspace;
+  bytes.staging = cache.staging;
+  return bytes;
+}
+
 MemoryBytes plan_stage_of_shard(const Transformer& of, size_t stage_idx,
                                 const TransformerExecutorOptions& options) {
+  const auto& remote = of.stages[stage_idx].remote;
+  if (remote != nullptr) return bytes_of(remote->plan_cache(options));
   return plan_stage(*of.stages[stage_idx].device,
                     stage_sizes(position_of_stage(of, stage_idx), of.shape, options));
 }
@@ -96,6 +107,20 @@ MemoryBytes plan_place(const Transformer& transformer, const StagePosition& plac
   });
 }
 
+// Returns the bytes of the pages and states of each layer of a stage.
+std::vector<RemoteCacheBytes::Layer> layers_of_cache(const Transformer& transformer,
+                                                     const PipelineStage& stage,
+                                                     const TransformerExecutorOptions& options) {
+  if (stage.remote != nullptr) return stage.remote->plan_cache(options).layers;
+  std::vector<RemoteCacheBytes::Layer> layers;
+  for (int32_t i = 0; i < stage.num_layers; ++i) {
+    const auto layer = static_cast<size_t>(stage.first_layer + i);
+    layers.push_back({kv_bytes_of(transformer, *stage.device, layer, options.kv),
+                      state_bytes_of(transformer, *stage.device, layer, options.kv)});
+  }
+  return layers;
+}
+
 std::vector<CacheGroupPlan> cache_groups_of(const CachePages& pages) {
   std::vector<CacheGroupPlan> groups = {{0, pages.num_pages}};
   for (const WindowGroup& group : pages.windows) groups.push_back({group.window, group.num_slots});
@@ -116,11 +141,11 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
     const PipelineStage& stage = transformer.stages[i];
     MemoryBytes bytes = plan_stage(transformer, i, options);
     bytes.layers = transformer.rope_bytes(i);
-    for (size_t layer = 0; layer < stage.layers.size(); ++layer) {
+    const std::vector<RemoteCacheBytes::Layer> of_cache = layers_of_cache(transformer, stage, options);
+    for (size_t layer = 0; layer < of_cache.size(); ++layer) {
       const uint64_t taken = transformer.layer_taken_bytes(i, layer);
       const size_t of_model = static_cast<size_t>(stage.first_layer) + layer;
-      const uint64_t pages = kv_bytes_of(transformer, *stage.device, of_model, options.kv);
-      const uint64_t states = state_bytes_of(transformer, *stage.device, of_model, options.kv);
+      const auto [pages, states] = of_cache[layer];
       bytes.layers += taken;
       plan.layer_bytes.push_back(taken + pages + states);
       plan.states.num_layers += states > 0 ? 1 : 0;
@@ -160,6 +185,22 @@ DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
                                  state_bytes_of(transformer, *all.device, i, options.kv));
   }
   return demand;
+}
+
+DeviceDemand demand_of(const RemoteLayers& layers, const TransformerExecutorOptions& options) {
+  const RemoteWeightBytes& weights = layers.bytes();
+  const RemoteCacheBytes cache = layers.plan_cache(options);
+  DeviceDemand demand;
+  demand.stage_bytes = weights.ropes + cache.workspace;
+  for (size_t i = 0; i < weights.layers.size(); ++i)
+    demand.layer_bytes.push_back(weights.layers[i] + cache.layers[i].kv + cache.layers[i].states);
+  return demand;
+}
+
+RemoteCacheBytes plan_inner_stage(const Transformer& stage, const TransformerExecutorOptions& options) {
+  const MemoryBytes bytes = plan_stage(stage, 0, options);
+  return {layers_of_cache(stage, stage.stages.front(), options), bytes.kv, bytes.states, bytes.workspace,
+          bytes.staging};
 }
 
 }  // namespace quire

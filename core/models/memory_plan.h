@@ -71,5 +71,10 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
 // Returns the memory demand on one device, from a transformer that has all its layers there. See split.h.
 DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
                        const TransformerExecutorOptions& options);
+// Returns the demand on the device of another process, from all layers of the model built there.
+DeviceDemand demand_of(const RemoteLayers& layers, const TransformerExecutorOptions& options);
+
+// Returns the bytes of a cache of a stage alone (Transformer::is_inner).
+RemoteCacheBytes plan_inner_stage(const Transformer& stage, const TransformerExecutorOptions& options);
 
 }  // namespace quire

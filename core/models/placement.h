@@ -9,14 +9,17 @@
 
 namespace quire {
 
-// Device of each layer. The embedding is on the device of the first layer, the head on that of the last
-// layer.
+// Device of each layer, as an index into the model's devices. Devices of the embedding and the head can be
+// given, because a device of another process has neither.
 struct Placement {
-  std::vector<int32_t> device_of_layer;  // index into the model's devices
+  std::vector<int32_t> device_of_layer;
+  int32_t embedding_device = -1;  // -1: that of the first layer
+  int32_t head_device = -1;       // -1: that of the last layer
   bool operator==(const Placement&) const = default;
 };
 
-// Consecutive layers on one device.
+// Consecutive layers on one device. The first and the last range have no layers if the embedding or the head
+// is on another device than its neighbouring layer.
 struct LayerRange {
   int32_t device = 0;
   int32_t first = 0;
@@ -24,7 +27,8 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// Throws ErrorCode::invalid_argument unless each of num_layers layers has one of num_devices devices.
+// Throws ErrorCode::invalid_argument unless each of num_layers layers, and each end that is given, has one of
+// num_devices devices.
 void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices);
 
 std::vector<LayerRange> layer_ranges(const Placement& placement);

@@ -42,6 +42,7 @@ uint64_t weight_bytes(const Transformer& shard) {
   for (const PipelineStage& stage : shard.stages) {
     total += stage.rope_bytes();
     for (const TransformerLayer& layer : stage.layers) total += layer.taken_bytes(*stage.device);
+    if (stage.remote != nullptr) total += stage.remote->bytes().layer_sum();
   }
   return total;
 }
@@ -52,7 +53,7 @@ void Transformer::forward(size_t stage_idx, const ForwardPass& pass,
                           gsl::span<const LayerCache> caches) const {
   const PipelineStage& stage = stages[stage_idx];
   const std::vector<TransformerLayer>& layers = stage.layers;
-  if (stage_idx == 0 && shard.rank == 0) embedding.forward(pass);
+  if (stage_idx == 0 && shard.rank == 0 && !is_inner) embedding.forward(pass);
   if (shard.num_shards > 1) spread(pass);
   for (size_t i = 0; i < stage.ropes.size(); ++i) stage.ropes[i].forward(pass, pass.ropes[i]);
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -95,6 +96,7 @@ void Transformer::spread(const ForwardPass& pass) const {
 }
 
 uint64_t PipelineStage::rope_bytes() const {
+  if (remote != nullptr) return remote->bytes().ropes;
   uint64_t bytes = 0;
   for (const RotaryLayer& rope : ropes) bytes += bytes_of(rope).vectors();
   return bytes;
@@ -128,7 +130,8 @@ uint64_t Transformer::rope_bytes(size_t stage_idx) const {
 uint64_t Transformer::layer_taken_bytes(size_t stage_idx, size_t layer) const {
   return sum_over_shards([&](const Transformer& of) {
     const PipelineStage& stage = of.stages[stage_idx];
-    return stage.layers[layer].taken_bytes(*stage.device);
+    return stage.remote != nullptr ? stage.remote->bytes().layers[layer]
+                                   : stage.layers[layer].taken_bytes(*stage.device);
   });
 }
 

@@ -10,6 +10,7 @@
 #include "core/layers/head.h"
 #include "core/layers/rotary.h"
 #include "core/layers/transformer_layer.h"
+#include "core/models/remote_stage.h"
 #include "core/models/shard_spec.h"
 #include "core/models/transformer_memory.h"
 
@@ -19,7 +20,9 @@ namespace quire {
 struct PipelineStage {
   std::shared_ptr<Device> device;
   int32_t first_layer = 0;
-  std::vector<RotaryLayer> ropes;  // one for each kind of RoPE in the model
+  int32_t num_layers = 0;
+  std::shared_ptr<const RemoteLayers> remote;  // all of the stage, if it lies in another process; else null
+  std::vector<RotaryLayer> ropes;              // one for each kind of RoPE in the model
   std::vector<TransformerLayer> layers;
 
   uint64_t rope_bytes() const;
@@ -35,7 +38,8 @@ struct Transformer {
   EmbeddingLayer embedding;           // on the device of the first stage; first shard only
   std::vector<PipelineStage> stages;  // never empty; the same layers on every shard
   HeadLayer head;                     // on the device of the last stage
-  std::vector<Transformer> peers;     // first shard only: the other shards, from rank 1 on
+  bool is_inner = false;  // one stage of a model whose ends are in another process: no embedding, no head
+  std::vector<Transformer> peers;  // first shard only: the other shards, from rank 1 on
   // Layers before which the states of each token are copied to Scratch::states, side by side; ascending, all
   // in the last stage. The number of layers is the stream after the last one.
   std::vector<int32_t> state_layers;
@@ -47,7 +51,8 @@ struct Transformer {
   // logits to workspace.logits of the first shard.
   void forward(size_t stage_idx, const ForwardPass& pass, gsl::span<const LayerCache> caches) const;
 
-  bool is_last(size_t stage_idx) const { return stage_idx + 1 == stages.size(); }
+  // Returns whether the stage computes the head.
+  bool is_last(size_t stage_idx) const { return !is_inner && stage_idx + 1 == stages.size(); }
   // Returns the shard of a rank. Called on the first shard.
   const Transformer& at_rank(int32_t rank) const {
     return rank == 0 ? *this : peers[static_cast<size_t>(rank) - 1];
@@ -74,7 +79,8 @@ struct Transformer {
   uint64_t layer_taken_bytes(size_t stage_idx, size_t layer) const;
   // Returns the bytes of weights that a step of `num_tokens` tokens reads. The embedding table is not
   // counted, because a step reads only a few of its rows. Experts count by the expected number of chosen
-  // experts, if each token chooses independently and uniformly.
+  // experts, if each token chooses independently and uniformly. Stages of other processes are not counted,
+  // here and in token_ops.
   uint64_t step_bytes(int32_t num_tokens) const;
   // Return the number of multiplications and additions: of the layers' matrices for one token, and of the
   // head for one row of logits.
