@@ -52,6 +52,53 @@ ModelCacheOptions cache_of(const ModelPlanOptions& options) {
   return cache;
 }
 
+bool any_remote(const ModelPlanOptions& options) {
+  return std::any_of(options.devices.begin(), options.devices.end(),
+                     [](const ModelDevice& device) { return device.device->is_remote(); });
+}
+
+// Returns the first device of this process. Beside devices of other processes it has the ends of the model
+// that would lie there.
+size_t home_of(const ModelPlanOptions& options) {
+  const auto home = std::find_if(options.devices.begin(), options.devices.end(),
+                                 [](const ModelDevice& device) { return !device.device->is_remote(); });
+  if (home != options.devices.end()) return static_cast<size_t>(home - options.devices.begin());
+  throw Error(
+      ErrorCode::invalid_argument,
+      "device: {} is in another process, but the embedding and the head stay in this one; name one of "
+      "its devices too, such as cpu",
+      options.devices.front().name)
+      .at("device");
+}
+
+// Gives the ends devices of this process.
+Placement with_local_ends(Placement placement, const ModelPlanOptions& options) {
+  if (!any_remote(options) || placement.device_of_layer.empty()) return placement;
+  const auto home = static_cast<int32_t>(home_of(options));
+  const auto is_remote = [&](int32_t device) {
+    return options.devices[static_cast<size_t>(device)].device->is_remote();
+  };
+  if (is_remote(placement.device_of_layer.front())) placement.embedding_device = home;
+  if (is_remote(placement.device_of_layer.back())) placement.head_device = home;
+  return placement;
+}
+
+// Returns the demand of all layers on the device of another process.
+DeviceDemand demand_elsewhere(const Device& device, const ModelPlanOptions& options,
+                              const TransformerExecutorOptions& sizes) {
+  const SharedModel model{options.source->path(), options.source->identity()};
+  const int32_t num_layers = options.source->config().num_layers;
+  return demand_of(*device.peer()->build({model, 0, num_layers, options.activations, BuildMode::plan}),
+                   sizes);
+}
+
+// The ends, and the stages without layers that compute them, lie on this device whatever layers it has.
+void fix_ends(DeviceCapacity& home) {
+  DeviceDemand& demand = home.demand;
+  home.fixed_bytes = demand.embedding_bytes + demand.head_bytes + 2 * demand.stage_bytes;
+  demand.embedding_bytes = demand.head_bytes = 0;
+}
+
 // Returns the free memory of each device and the model's demand on it. Devices of one backend lay out
 // matrices alike, so they share one outline of the model.
 std::vector<DeviceCapacity> device_capacities(const ModelPlanOptions& options,
@@ -67,7 +114,9 @@ std::vector<DeviceCapacity> device_capacities(const ModelPlanOptions& options,
         std::find_if(options.devices.begin(), options.devices.begin() + static_cast<ptrdiff_t>(rooms.size()),
                      [&](const ModelDevice& other) { return other.device->shares_backend(*device.device); });
     const auto twin_idx = static_cast<size_t>(twin - options.devices.begin());
-    if (twin_idx < rooms.size()) {
+    if (device.device->is_remote()) {
+      room.demand = demand_elsewhere(*device.device, options, executor_options(config, cache));
+    } else if (twin_idx < rooms.size()) {
       room.demand = rooms[twin_idx].demand;
     } else {
       const auto outline = build_outline(*options.source, {device.device}, {}, options.num_shards,
@@ -76,6 +125,7 @@ std::vector<DeviceCapacity> device_capacities(const ModelPlanOptions& options,
     }
     rooms.push_back(std::move(room));
   }
+  if (any_remote(options)) fix_ends(rooms[home_of(options)]);
   return rooms;
 }
 
@@ -98,7 +148,7 @@ Placement choose_placement(const ModelPlanOptions& options, const ModelCacheOpti
 
 ModelPlan plan_with(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
   const ModelConfig& config = options.source->config();
-  const Placement placement = choose_placement(options, cache);
+  const Placement placement = with_local_ends(choose_placement(options, cache), options);
   const auto outline = build_outline(*options.source, devices_of(options), placement, options.num_shards,
                                      options.activations, options.draft_source.get());
   ModelPlan plan;
