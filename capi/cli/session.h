@@ -21,10 +21,11 @@ struct Command {
 };
 
 struct ModelChoice {
-  std::string path;     // empty means the embedded model
-  std::string device;   // one, or several separated by commas
-  std::string split;    // empty means automatic
-  std::string reserve;  // empty means the default
+  std::string path;            // empty means the embedded model
+  std::string device;          // one, or several separated by commas
+  std::string stage_key_file;  // of the stages among them; empty means none
+  std::string split;           // empty means automatic
+  std::string reserve;         // empty means the default
   std::string activation_dtype = "full";
   int num_shards = 1;
   int num_threads = 0;
@@ -35,8 +36,8 @@ struct ModelChoice {
 // Adds --model and --json.
 void add_model_options(CLI::App& app, ModelChoice& choice);
 void add_shards_option(CLI::App& app, ModelChoice& choice);
-// Adds the options of add_model_options, and --device, --split, --reserve, --activation-dtype, --shards and
-// --threads.
+// Adds the options of add_model_options, and --device, --stage-key, --split, --reserve,
+// --activation-dtype, --shards and --threads.
 void add_runtime_options(CLI::App& app, ModelChoice& choice);
 
 // Adds --kv-format; the two functions below convert its checked value from and to QUIRE_KV_*.

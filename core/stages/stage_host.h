@@ -31,6 +31,8 @@ class StageHost final : public StagePeer, public std::enable_shared_from_this<St
   std::shared_ptr<StageConnection> connect() const;
 
   const StageCounters& counters() const { return *counters_; }
+  // Connects again if the connection was lost. Throws the errors of open_device.
+  void ensure_connected() { (void)control(); }
   // Returns whether the stage was connected and is not known to be lost.
   bool is_connected();
 

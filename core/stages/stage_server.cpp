@@ -24,13 +24,14 @@ StageServer::StageServer(StageServerOptions options)
   state_.log = std::move(options.log);
 }
 
-void StageServer::run(const std::atomic<bool>& stop) {
+void StageServer::run_until(TimePoint deadline, const std::atomic<bool>* stop) {
   const auto end_all = gsl::finally([this] {
     for (const Connection& connection : connections_) connection.stream->shut_down();
     connections_.clear();
   });
-  while (!stop) {
-    std::shared_ptr<ByteStream> stream = listener_.accept(steady_clock().now() + kStopPoll);
+  while ((stop == nullptr || !*stop) && steady_clock().now() < deadline) {
+    std::shared_ptr<ByteStream> stream =
+        listener_.accept(std::min(deadline, steady_clock().now() + kStopPoll));
     connections_.remove_if([](const Connection& connection) { return connection.is_over.load(); });
     if (stream != nullptr && has_place()) start(std::move(stream));
   }

@@ -30,9 +30,9 @@ class StageServer {
   StageServer& operator=(const StageServer&) = delete;
 
   const NetAddress& address() const { return listener_.address(); }
-  // Serves hosts until `stop` is set; then ends all connections and frees what they had. Each connection has
-  // two threads.
-  void run(const std::atomic<bool>& stop);
+  // Serves hosts until the deadline, or until `stop` is set (may be null); then ends all connections and
+  // frees what they had. Each connection has two threads.
+  void run_until(TimePoint deadline, const std::atomic<bool>* stop);
   // Returns the bytes that hosts have now. Any thread.
   uint64_t reserved_bytes() const { return state_.memory->reserved_bytes(); }
 

@@ -65,6 +65,7 @@ std::vector<KnownDevice> with_stages(std::vector<KnownDevice> devices, const Sta
 DeviceRegistry::DeviceRegistry(const std::vector<BackendReport>& reports, std::string default_devices,
                                const kernels::DeviceOptions& options, const StageSettings& stages)
     : default_devices_(std::move(default_devices)),
+      stage_key_file_(stages.key_file),
       options_(options),
       devices_(with_stages(list_devices(reports), stages, default_devices_)) {
   for (const BackendReport& report : reports) {
@@ -120,6 +121,24 @@ std::vector<ModelDevice> DeviceRegistry::open_all(std::string_view names) {
     devices.push_back({name, open(name)});
   }
   return devices;
+}
+
+std::string DeviceRegistry::refusal_now(const KnownDevice& device) {
+  if (device.stage == nullptr) return device.refusal;
+  try {
+    (void)open(device.name);
+    device.stage->ensure_connected();
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::vector<std::shared_ptr<StageHost>> DeviceRegistry::stages() const {
+  std::vector<std::shared_ptr<StageHost>> stages;
+  for (const KnownDevice& device : devices_)
+    if (device.stage != nullptr) stages.push_back(device.stage);
+  return stages;
 }
 
 std::string DeviceRegistry::budget_name(const std::string& name) const {

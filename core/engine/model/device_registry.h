@@ -50,6 +50,13 @@ class DeviceRegistry {
   std::shared_ptr<Device> open(std::string_view name);
   // Opens the devices in a list of names; "" is the default list. Throws like open.
   std::vector<ModelDevice> open_all(std::string_view names);
+  // Returns why a device cannot be used now: its refusal, or that a stage does not answer. Connects to a
+  // stage that is not connected.
+  std::string refusal_now(const KnownDevice& device);
+  // Returns the file of the key of stages; empty: none.
+  const std::string& stage_key_file() const { return stage_key_file_; }
+  // Returns the stages among the devices.
+  std::vector<std::shared_ptr<StageHost>> stages() const;
   // Returns the full name of a device that may be given by a shorter one. Throws like open.
   const std::string& full_name(std::string_view name) const { return devices_[find(name)].name; }
   // Returns full_name, or kPinnedMemory unchanged.
@@ -61,6 +68,7 @@ class DeviceRegistry {
   size_t find(std::string_view name) const;
 
   const std::string default_devices_;
+  const std::string stage_key_file_;
   const kernels::DeviceOptions options_;
   const std::vector<KnownDevice> devices_;
   std::vector<const kernels::Backend*> backends_;

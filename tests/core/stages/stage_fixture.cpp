@@ -78,7 +78,7 @@ void StageProcess::kill() {
 
 StageThread::StageThread(std::shared_ptr<Device> device, uint64_t memory_bytes, const std::string& models)
     : server_(server_options(std::move(device), memory_bytes, models)),
-      thread_([this] { server_.run(stop_); }) {}
+      thread_([this] { server_.run_until(TimePoint::max(), &stop_); }) {}
 
 StageThread::~StageThread() {
   stop_ = true;

@@ -21,7 +21,7 @@ int main(int count, char** arguments) {
     StageServer server(std::move(options));
     std::printf("%s\n", server.address().text().c_str());
     std::fflush(stdout);
-    server.run(std::atomic<bool>(false));
+    server.run_until(TimePoint::max(), nullptr);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
