@@ -1109,14 +1109,14 @@ func (o *Tensor) read(f *figures[native.ModelHandle], i int32) {
 
 // Device is the description of one device.
 type Device struct {
-	// The name of a device, as options use it: "cpu", "cuda:0".
+	// The name of a device, as options use it: "cpu", "cuda:0", "tcp://10.0.0.2:7430".
 	Name string
 
 	// A description of the device for a person: model, instruction sets or compute capability.
 	Description string
 
-	// The reason why the device cannot be used, in one line: a missing library, driver or instruction set. The text is
-	// empty (0 bytes) if the device can be used.
+	// The reason why the device cannot be used, in one line: a missing library, driver or instruction set, or a stage
+	// that does not answer. The text is empty (0 bytes) if the device can be used.
 	Refusal string
 
 	// The memory of the device in bytes. It is 0 if the device cannot be used.

@@ -14,9 +14,22 @@ type RuntimeOptions struct {
 	// per core.
 	NumThreads int
 
-	// The device of models that name none: "cpu", the default, or "cuda:0" and so on. Several devices are separated by
-	// commas, as in "cuda:0,cuda:1"; see ModelOptions.Device.
+	// The device of models that name none: "cpu", the default, "cuda:0" and so on, or beside one of these a stage
+	// (RuntimeOptions.Stages). Several devices are separated by commas, as in "cuda:0,cuda:1"; see
+	// ModelOptions.Device.
 	Device string
+
+	// The stages that the runtime may use: devices of processes on other hosts (`quire stage`), by address, separated
+	// by commas: "tcp://10.0.0.2:7430". Stages among the default devices need not be repeated here. A model uses a
+	// stage that its devices name, as in "cpu,tcp://10.0.0.2:7430": it has layers of the model, while the embedding,
+	// the head and all draws stay in this process. The runtime connects to a stage when it is first used. Default:
+	// none, and then the library opens no socket. A malformed address, or a stage without a key, fails with
+	// CodeInvalidArgument when the runtime is created.
+	Stages string
+
+	// The file of the key that this process and the stages share: 32 to 4,096 bytes, without white space at its ends.
+	// It is read when the runtime is created. Default: none.
+	StageKeyFile string
 
 	// The bytes that the weights and caches of the runtime may take together on one device, given by its name ("cpu",
 	// "cuda:0"). A load or a cache beyond the budget fails with CodeOutOfMemory before any memory is taken. 0, the
@@ -33,6 +46,8 @@ func (o *RuntimeOptions) native() (*handle[native.RuntimeOptionsHandle], error) 
 func (o *RuntimeOptions) fill(s *settings[native.RuntimeOptionsHandle]) {
 	set(s, native.Quire_runtime_options_set_num_threads, narrow(o.NumThreads))
 	set(s, native.Quire_runtime_options_set_device, o.Device)
+	set(s, native.Quire_runtime_options_set_stages, o.Stages)
+	set(s, native.Quire_runtime_options_set_stage_key_file, o.StageKeyFile)
 	for key, value := range o.MemoryBudgets {
 		s.apply(func(target native.RuntimeOptionsHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_runtime_options_set_memory_budget(target, key, value, e)

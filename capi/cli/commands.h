@@ -19,5 +19,6 @@ Command add_diagnose(CLI::App& root);
 Command add_bench(CLI::App& root);
 Command add_pull(CLI::App& root);
 Command add_models(CLI::App& root);
+Command add_stage(CLI::App& root);
 
 }  // namespace quire::cli

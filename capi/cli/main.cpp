@@ -102,7 +102,7 @@ int parse_and_run(int argc, char** argv) {
   const Command commands[] = {add_generate(app),   add_chat(app),      add_score(app),    add_tokenize(app),
                               add_detokenize(app), add_constrain(app), add_parse(app),    add_render(app),
                               add_inspect(app),    add_plan(app),      add_diagnose(app), add_bench(app),
-                              add_pull(app),       add_models(app)};
+                              add_pull(app),       add_models(app),    add_stage(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

@@ -104,8 +104,10 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
   app.add_option(
          "--device", choice.device,
          "Device that runs the model: cpu, cuda:0 (default: cpu); several divide its layers, or each layer "
-         "with --shards: cuda:0,cuda:1")
+         "with --shards: cuda:0,cuda:1; tcp://HOST:PORT is a stage of another host (quire stage)")
       ->type_name("NAMES");
+  app.add_option("--stage-key", choice.stage_key_file, "File with the key of the stages in --device")
+      ->type_name("FILE");
   app.add_option("--split", choice.split,
                  "Layers of each device or stage, as in 20,12, or maximum memory of each, as in 24G,20G "
                  "(default: auto, by "
@@ -165,6 +167,8 @@ Runtime open_runtime(const ModelChoice& choice) {
   if (!choice.device.empty()) {
     call(quire_runtime_options_set_device, options.get(), choice.device);
   }
+  if (!choice.stage_key_file.empty())
+    call(quire_runtime_options_set_stage_key_file, options.get(), choice.stage_key_file);
   call(quire_runtime_options_set_log_sink, options.get(), show_log_line, nullptr);
   return Runtime(call(quire_runtime_create, options.get()));
 }

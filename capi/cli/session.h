@@ -21,10 +21,11 @@ struct Command {
 };
 
 struct ModelChoice {
-  std::string path;     // empty means the embedded model
-  std::string device;   // one, or several separated by commas
-  std::string split;    // empty means automatic
-  std::string reserve;  // empty means the default
+  std::string path;            // empty means the embedded model
+  std::string device;          // one, or several separated by commas
+  std::string stage_key_file;  // of the stages among them; empty means none
+  std::string split;           // empty means automatic
+  std::string reserve;         // empty means the default
   std::string host_experts = "none";
   std::string activation_dtype = "full";
   int num_shards = 1;
@@ -36,9 +37,8 @@ struct ModelChoice {
 // Adds --model and --json.
 void add_model_options(CLI::App& app, ModelChoice& choice);
 void add_shards_option(CLI::App& app, ModelChoice& choice);
-// Adds the options of add_model_options, and --device, --split, --host-experts, --reserve,
-// --activation-dtype, --shards and
-// --threads.
+// Adds the options of add_model_options, and --device, --stage-key, --split, --host-experts, --reserve,
+// --activation-dtype, --shards and --threads.
 void add_runtime_options(CLI::App& app, ModelChoice& choice);
 
 // Adds --kv-format; the two functions below convert its checked value from and to QUIRE_KV_*.

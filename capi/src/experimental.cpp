@@ -8,6 +8,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/model_object.h"
 #include "core/engine/model/draft_scoring.h"
+#include "core/engine/model/serve_stage.h"
 
 using namespace quire::capi;
 using quire::Model;
@@ -59,6 +60,22 @@ int64_t quire_model_token_ops(quire_model* model, quire_error** error) {
 
 int64_t quire_model_logit_ops(quire_model* model, quire_error** error) {
   return get(model, error, [](const Model& of) { return of.transformer()->logit_ops(); });
+}
+
+int32_t quire_runtime_serve_stage(quire_runtime* runtime, const char* listen, size_t listen_len,
+                                  const char* models, size_t models_len, int64_t memory_bytes,
+                                  int64_t timeout_ns, quire_cancel* cancel, quire_error** error) {
+  return guard(error, 0, [&] {
+    const std::shared_ptr<RuntimeShare> of = Pinned(runtime, "runtime")->share;
+    quire::StageServing serving;
+    serving.listen = c_text_argument(listen, listen_len, "listen");
+    serving.models = c_text_argument(models, models_len, "models");
+    serving.memory_bytes = static_cast<uint64_t>(
+        range_argument(memory_bytes, int64_t{0}, std::numeric_limits<int64_t>::max(), "memory_bytes"));
+    const quire::Wait wait = wait_argument(timeout_ns, cancel, "quire_runtime_serve_stage");
+    serve_stage(*of->runtime(), of->devices(), serving, wait);
+    return 1;
+  });
 }
 
 int32_t quire_model_drafter_vocab_size(quire_model* model, quire_error** error) {

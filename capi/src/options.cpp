@@ -64,6 +64,19 @@ int32_t quire_runtime_options_set_device(quire_runtime_options* options, const c
              [&](RuntimeSettings& settings) { settings.device = c_text_argument(text, text_len, "device"); });
 }
 
+int32_t quire_runtime_options_set_stages(quire_runtime_options* options, const char* text, size_t text_len,
+                                         quire_error** error) {
+  return set(options, "stages", error,
+             [&](RuntimeSettings& settings) { settings.stages = c_text_argument(text, text_len, "stages"); });
+}
+
+int32_t quire_runtime_options_set_stage_key_file(quire_runtime_options* options, const char* text,
+                                                 size_t text_len, quire_error** error) {
+  return set(options, "stage_key_file", error, [&](RuntimeSettings& settings) {
+    settings.stage_key_file = c_text_argument(text, text_len, "stage_key_file");
+  });
+}
+
 int32_t quire_runtime_options_set_log_level(quire_runtime_options* options, int32_t level,
                                             quire_error** error) {
   return set(options, "log_level", error, [&](RuntimeSettings& settings) {

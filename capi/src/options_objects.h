@@ -51,6 +51,8 @@ int32_t set_option(Handle* handle, const char* name, quire_error** error, Change
 struct RuntimeSettings {
   int32_t num_threads = 0;
   std::string device = "cpu";
+  std::string stages;          // names separated by commas; empty: none but those of `device`
+  std::string stage_key_file;  // empty: none
   int32_t log_level = QUIRE_LOG_WARNING;
   quire_log_fn log_sink = nullptr;
   void* log_user_data = nullptr;

@@ -7,12 +7,14 @@
 #include "capi/src/runtime_object.h"
 #include "core/engine/metrics/engine_metrics.h"
 #include "core/engine/metrics/residency_metrics.h"
+#include "core/engine/model/stage_metrics.h"
 
 namespace quire::capi {
 
 RuntimeShare::RuntimeShare(const RuntimeSettings& settings)
     : log_gate_(std::make_shared<LogGate>(settings.log_level, settings.log_sink, settings.log_user_data)),
-      devices_(find_backends(), settings.device, {.num_threads = settings.num_threads}) {
+      devices_(find_backends(), settings.device, {.num_threads = settings.num_threads},
+               {settings.stages, settings.stage_key_file}) {
   RuntimeOptions options;
   options.log = make_log(log_gate_);
   for (const auto& [device, bytes] : settings.memory_budgets) {
@@ -120,7 +122,9 @@ int64_t quire_runtime_device_refusal(quire_runtime* runtime, int32_t device_idx,
                                      size_t out_capacity, quire_error** error) {
   return guard(error, int64_t{-1}, [&] {
     const Pinned pinned(runtime, "runtime");
-    return write_text(pinned->share->device_at(device_idx).refusal, out_text, out_capacity);
+    const OutArgument<char> out(out_text, out_capacity, "out_text");
+    const std::string refusal = pinned->share->devices().refusal_now(pinned->share->device_at(device_idx));
+    return out.write({refusal.data(), refusal.size()});
   });
 }
 
@@ -159,8 +163,9 @@ int64_t quire_runtime_metrics(quire_runtime* runtime, char* out_text, size_t out
     const OutArgument<char> out(out_text, out_capacity, "out_text");
     std::vector<quire::LabelledMetrics> caches;
     for (const auto& [name, cache] : pinned->share->live_caches()) caches.push_back({name, cache->metrics()});
-    const std::string page =
-        quire::format_metrics(caches) + quire::format_residency_metrics(*pinned->share->runtime());
+    const std::string page = quire::format_metrics(caches) +
+                             quire::format_residency_metrics(*pinned->share->runtime()) +
+                             quire::format_stage_metrics(pinned->share->devices().stages());
     return out.write({page.data(), page.size()});
   });
 }

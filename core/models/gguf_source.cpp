@@ -5,6 +5,7 @@
 #include "core/models/gguf_config.h"
 #include "core/models/gguf_tensors.h"
 #include "core/models/gguf_tokenizer.h"
+#include "core/models/model_identity.h"
 
 namespace quire {
 namespace {
@@ -46,6 +47,9 @@ class GgufSource final : public ModelSource {
   }
 
  private:
+  Sha256 read_identity() override {
+    return identity_of(gguf_config(model_, gguf_family_of(model_)), directory());
+  }
   ModelConfig read_config() override {
     return parse_gguf_config(gguf_config(model_, gguf_family_of(model_)), generation_config(), path());
   }

@@ -39,8 +39,19 @@ MemoryBytes MemoryPlan::total() const {
 
 namespace {
 
+MemoryBytes bytes_of(const RemoteCacheBytes& cache) {
+  MemoryBytes bytes;
+  bytes.kv = cache.kv;
+  bytes.states = cache.states;
+  bytes.workspace = cache.workspace;
+  bytes.staging = cache.staging;
+  return bytes;
+}
+
 MemoryBytes plan_stage_of_shard(const Transformer& of, size_t stage_idx,
                                 const TransformerExecutorOptions& options) {
+  const auto& remote = of.stages[stage_idx].remote;
+  if (remote != nullptr) return bytes_of(remote->plan_cache(options));
   return plan_stage(*of.stages[stage_idx].device,
                     stage_sizes(position_of_stage(of, stage_idx), of.shape, options));
 }
@@ -102,34 +113,36 @@ std::vector<CacheGroupPlan> cache_groups_of(const CachePages& pages) {
   return groups;
 }
 
-// Pages and states of a layer of a shard.
-struct LayerCacheBytes {
-  uint64_t pages = 0;
-  uint64_t states = 0;
-};
-
-LayerCacheBytes cache_bytes_of(const Transformer& of, const Device& device, size_t layer,
-                               const CachePages& pages) {
-  const LayerCacheSize& size = of.shape.caches[layer];
-  return {layer_kv_bytes(device.table(), size, pages), layer_state_bytes(device.table(), size, pages)};
+// Returns the bytes of the pages and states of each layer of a stage of a shard.
+std::vector<RemoteCacheBytes::Layer> layers_of_cache(const Transformer& of, const PipelineStage& stage,
+                                                     const TransformerExecutorOptions& options) {
+  if (stage.remote != nullptr) return stage.remote->plan_cache(options).layers;
+  std::vector<RemoteCacheBytes::Layer> layers;
+  const KernelTable& table = stage.device->table();
+  for (int32_t i = 0; i < stage.num_layers; ++i) {
+    const LayerCacheSize& size = of.shape.caches[static_cast<size_t>(stage.first_layer + i)];
+    layers.push_back({layer_kv_bytes(table, size, options.kv), layer_state_bytes(table, size, options.kv)});
+  }
+  return layers;
 }
 
 // Adds the pages and states of a layer of all shards to the plan of their group. Returns their bytes.
-uint64_t add_layer(MemoryPlan& plan, const LayerCacheBytes& layer, int32_t table) {
+uint64_t add_layer(MemoryPlan& plan, const RemoteCacheBytes::Layer& layer, int32_t table) {
   plan.states.num_layers += layer.states > 0 ? 1 : 0;
   plan.states.bytes += layer.states;
   CacheGroupPlan& group = plan.cache_groups[static_cast<size_t>(table)];
-  group.num_layers += layer.pages > 0 ? 1 : 0;
-  group.bytes += layer.pages;
-  return layer.pages + layer.states;
+  group.num_layers += layer.kv > 0 ? 1 : 0;
+  group.bytes += layer.kv;
+  return layer.kv + layer.states;
 }
 
 // Adds a stage. `device` is that of its first shard.
 void add_stage(MemoryPlan& plan, const Transformer& transformer, size_t stage_idx, int32_t device,
                const TransformerExecutorOptions& options) {
   const PipelineStage& stage = transformer.stages[stage_idx];
-  std::vector<LayerCacheBytes> caches(stage.layers.size());
-  std::vector<uint64_t> weights(stage.layers.size());
+  const auto num_layers = static_cast<size_t>(stage.num_layers);
+  std::vector<RemoteCacheBytes::Layer> caches(num_layers);
+  std::vector<uint64_t> weights(num_layers);
   for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
     const Transformer& of = transformer.at_rank(rank);
     const auto own_device = static_cast<size_t>(plan.placement.device_of_shard(device, rank));
@@ -137,17 +150,16 @@ void add_stage(MemoryPlan& plan, const Transformer& transformer, size_t stage_id
     bytes += plan_stage_of_shard(of, stage_idx, options);
     plan.step_bytes[own_device] += of.own_step_bytes(stage_idx, 1);
     bytes.layers += of.stages[stage_idx].rope_bytes();
-    for (size_t layer = 0; layer < stage.layers.size(); ++layer) {
+    const std::vector<RemoteCacheBytes::Layer> own = layers_of_cache(of, of.stages[stage_idx], options);
+    for (size_t layer = 0; layer < num_layers; ++layer) {
       const uint64_t taken = of.own_layer_bytes(stage_idx, layer);
-      const LayerCacheBytes own = cache_bytes_of(of, *of.stages[stage_idx].device,
-                                                 static_cast<size_t>(stage.first_layer) + layer, options.kv);
       bytes.layers += taken;
       weights[layer] += taken;
-      caches[layer].pages += own.pages;
-      caches[layer].states += own.states;
+      caches[layer].kv += own[layer].kv;
+      caches[layer].states += own[layer].states;
     }
   }
-  for (size_t layer = 0; layer < stage.layers.size(); ++layer) {
+  for (size_t layer = 0; layer < num_layers; ++layer) {
     const size_t of_model = static_cast<size_t>(stage.first_layer) + layer;
     const int32_t table = page_table_of(options.kv, transformer.shape.caches[of_model]);
     plan.layer_bytes.push_back(weights[layer] + transformer.host_experts_taken_bytes(stage_idx, layer) +
@@ -227,6 +239,22 @@ DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
   for (int32_t rank = 1; rank < transformer.shard.num_shards; ++rank)
     all += demand_of_shard(transformer, rank, crosses_backends, options);
   return all;
+}
+
+DeviceDemand demand_of(const RemoteLayers& layers, const TransformerExecutorOptions& options) {
+  const RemoteWeightBytes& weights = layers.bytes();
+  const RemoteCacheBytes cache = layers.plan_cache(options);
+  DeviceDemand demand;
+  demand.stage_bytes = weights.ropes + cache.workspace;
+  for (size_t i = 0; i < weights.layers.size(); ++i)
+    demand.layer_bytes.push_back(weights.layers[i] + cache.layers[i].kv + cache.layers[i].states);
+  return demand;
+}
+
+RemoteCacheBytes plan_inner_stage(const Transformer& stage, const TransformerExecutorOptions& options) {
+  const MemoryBytes bytes = plan_stage(stage, 0, options);
+  return {layers_of_cache(stage, stage.stages.front(), options), bytes.kv, bytes.states, bytes.workspace,
+          bytes.staging};
 }
 
 }  // namespace quire

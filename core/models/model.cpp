@@ -1,6 +1,7 @@
 #include "core/models/model.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
@@ -33,6 +34,16 @@ std::shared_ptr<const Transformer> build_with_drafter(const DraftSource* drafter
   const DraftBuild draft = {drafter->config, *of_network, drafter->token_of, name};
   options.drafter = &draft;
   return build(options);
+}
+
+// Returns what other processes need to find the model; nothing if no device belongs to one.
+std::optional<SharedModel> shared_model(ModelSource& source,
+                                        const std::vector<std::shared_ptr<Device>>& devices,
+                                        const std::atomic<bool>* cancel) {
+  const bool any_remote =
+      std::any_of(devices.begin(), devices.end(), [](const auto& device) { return device->is_remote(); });
+  if (!any_remote) return std::nullopt;
+  return SharedModel{source.path(), source.identity(), cancel};
 }
 
 }  // namespace
@@ -71,10 +82,15 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
 
 std::shared_ptr<const Transformer> Model::read_weights(const ModelOptions& options) const {
   const std::unique_ptr<WeightProvider> weights = options.source->weights(ReadScope::all, options.monitor);
+  const std::optional<SharedModel> shared = shared_model(*options.source, devices_, options.monitor.cancel);
+  BuildOptions build_options;
+  build_options.threads = options.threads;
+  build_options.num_helpers = options.num_helpers;
+  build_options.num_shards = num_shards_;
+  build_options.activations = options.activations;
+  build_options.shared = shared ? &*shared : nullptr;
   auto transformer = build_with_drafter(
-      options.drafter.get(), ReadScope::all, options.monitor,
-      {BuildMode::prepare, options.threads, options.num_helpers, num_shards_, options.activations},
-      [&](const BuildOptions& build) {
+      options.drafter.get(), ReadScope::all, options.monitor, build_options, [&](const BuildOptions& build) {
         return build_transformer(*config_, *weights, devices_, placement_, build);
       });
   weights->finish();
@@ -171,6 +187,8 @@ std::shared_ptr<const Transformer> build_outline(ModelSource& source,
   options.num_shards = num_shards;
   options.activations = activations;
   options.mode = BuildMode::plan;
+  const std::optional<SharedModel> shared = shared_model(source, devices, nullptr);
+  options.shared = shared ? &*shared : nullptr;
   return build_with_drafter(drafter, ReadScope::layout, {}, options, [&](const BuildOptions& build) {
     return build_transformer(source.config(), *source.weights(ReadScope::layout, {}), devices,
                              placement_or_default(placement, source.config()), build);

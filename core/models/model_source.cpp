@@ -9,6 +9,7 @@
 #include "core/loader/weight_summary.h"
 #include "core/models/foreign_path.h"
 #include "core/models/gguf_source.h"
+#include "core/models/model_identity.h"
 #include "core/models/synthetic_model.h"
 #include "core/tokenizer/gpt2_files.h"
 
@@ -100,11 +101,14 @@ class DirectorySource final : public ModelSource {
   }
 
  private:
+  Sha256 read_identity() override { return identity_of(config_text(), directory()); }
+  std::string config_text() {
+    return files_.read_text(path_of(has_mistral_layout() ? kParamsJson : kConfigJson), kMaxConfigBytes);
+  }
   ModelConfig read_config() override {
     const bool is_mistral = has_mistral_layout();
     if (!is_mistral && !holds(kConfigJson)) refuse_foreign_directory(files_, path());
-    const char* const name = is_mistral ? kParamsJson : kConfigJson;
-    const std::string text = files_.read_text(path_of(name), kMaxConfigBytes);
+    const std::string text = config_text();
     ModelConfig config = is_mistral ? parse_mistral_params(text, generation_config(), path())
                                     : parse_model_config(text, generation_config(), path());
     add_embedding_config(files_, path(), config);
@@ -173,6 +177,7 @@ class TokenizerFileSource final : public ModelSource {
   StoredTensors tensors() override { refuse(); }
 
  private:
+  Sha256 read_identity() override { refuse(); }
   ModelConfig read_config() override { refuse(); }
   [[noreturn]] void refuse() const { refuse_foreign_file(files_, path()); }
 
@@ -185,6 +190,11 @@ class TokenizerFileSource final : public ModelSource {
 const ModelConfig& ModelSource::config() {
   if (!config_) config_ = read_config();
   return *config_;
+}
+
+const Sha256& ModelSource::identity() {
+  if (!identity_) identity_ = read_identity();
+  return *identity_;
 }
 
 std::shared_ptr<ModelSource> open_model_source(const FileSystem& files, const std::string& path) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/file_system.h"
+#include "core/base/sha256.h"
 #include "core/config/model_config.h"
 #include "core/loader/weight_provider.h"
 #include "core/loader/weight_reader.h"
@@ -75,12 +76,17 @@ class ModelSource {
   virtual std::optional<ConfigText> module_config() { return std::nullopt; }
   // Returns the tensors in the files; empty for a synthetic model.
   virtual StoredTensors tensors() = 0;
+  // Returns what distinguishes the model from others (model_identity.h), for processes that share it. Throws
+  // ErrorCode::unsupported if the source has only a tokenizer.
+  const Sha256& identity();
 
  private:
   virtual ModelConfig read_config() = 0;
+  virtual Sha256 read_identity() = 0;
 
   const std::string path_;
   std::optional<ModelConfig> config_;
+  std::optional<Sha256> identity_;
 };
 
 // Opens a directory, a GGUF file, a bare tokenizer.json, *.model, *.tiktoken or tekken.json file, or

@@ -61,6 +61,11 @@ void require_placement(const Placement& placement, int32_t num_layers, int32_t n
       continue;
     refuse_device("split", "layer", i, layers[i], num_devices);
   }
+  for (const int32_t device : {placement.embedding_device, placement.head_device})
+    if (device >= num_devices)
+      throw Error(ErrorCode::invalid_argument, "split: an end is placed on device {} of {}", device,
+                  num_devices)
+          .at("split");
   require_experts(placement, num_layers, num_devices);
 }
 
@@ -103,11 +108,14 @@ std::vector<StagePlace> stage_places(const std::vector<bool>& is_host, int32_t n
 
 std::vector<LayerRange> layer_ranges(const Placement& placement) {
   std::vector<LayerRange> runs;
+  if (placement.embedding_device >= 0) runs.push_back({placement.embedding_device, 0, 0});
   for (const int32_t device : placement.device_of_layer) {
     const int32_t layer = runs.empty() ? 0 : runs.back().end;
     if (runs.empty() || runs.back().device != device) runs.push_back({device, layer, layer});
     ++runs.back().end;
   }
+  const int32_t head = placement.head_device;
+  if (head >= 0 && head != runs.back().device) runs.push_back({head, runs.back().end, runs.back().end});
   return runs;
 }
 

@@ -10,10 +10,12 @@
 
 namespace quire {
 
-// Device of each layer. The embedding is on the device of the first layer, the head on that of the last
-// layer.
+// Device of each layer, as an index into the model's devices. Devices of the embedding and the head can be
+// given, because a device of another process has neither.
 struct Placement {
-  std::vector<int32_t> device_of_layer;  // index into the model's devices; of the first shard
+  std::vector<int32_t> device_of_layer;  // of the first shard
+  int32_t embedding_device = -1;         // -1: that of the first layer
+  int32_t head_device = -1;              // -1: that of the last layer
   // Device of each layer's feed-forward block. A block that is not on the device of its layer has host
   // experts. Empty: each block is on the device of its layer.
   std::vector<int32_t> device_of_experts = {};
@@ -29,7 +31,8 @@ struct Placement {
   }
 };
 
-// Consecutive layers on one device.
+// Consecutive layers on one device. The first and the last range have no layers if the embedding or the head
+// is on another device than its neighbouring layer.
 struct LayerRange {
   int32_t device = 0;
   int32_t first = 0;
@@ -37,8 +40,8 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// Throws ErrorCode::invalid_argument unless each of num_layers layers, and each of its shards, has one of
-// num_devices devices, and all host experts are on one device.
+// Throws ErrorCode::invalid_argument unless each of num_layers layers, and each of its shards and the ends
+// that are given, has one of num_devices devices, and all host experts are on one device.
 void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices,
                        int32_t num_shards = 1);
 

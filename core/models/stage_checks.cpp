@@ -33,9 +33,11 @@ void require_activations(const Device& device, kernels::ActivationDtype activati
 // Throws if a layer uses data of an earlier layer on another device.
 void require_together(const ModelSpec& model, const PipelineStage& stage) {
   const auto first = static_cast<size_t>(stage.first_layer);
-  const bool is_whole = stage.layers.size() == model.layers.size();
+  const auto end = first + static_cast<size_t>(stage.num_layers);
+  const bool is_whole =
+      static_cast<size_t>(stage.num_layers) == model.layers.size() && !stage.device->is_remote();
   const bool is_tied = model.num_streams > 1 || model.keeps_embedding || model.embedding.layer_inputs;
-  for (size_t i = first; i < first + stage.layers.size(); ++i) {
+  for (size_t i = first; i < end; ++i) {
     const bool is_cut = first_source(model.layers[i].mixer, static_cast<int32_t>(i)) < stage.first_layer;
     if (!is_cut && (is_whole || !is_tied)) continue;
     throw Error(
@@ -84,7 +86,7 @@ void require_same_backend(const Device& first, const Device& other) {
 
 void require_stage(const ModelSpec& model, const PipelineStage& stage, const BuildOptions& options) {
   uint64_t needed = mechanisms_of_ends(model);
-  for (size_t i = 0; i < stage.layers.size(); ++i)
+  for (size_t i = 0; i < static_cast<size_t>(stage.num_layers); ++i)
     needed |= mechanisms(model.layers[static_cast<size_t>(stage.first_layer) + i]);
   require_activations(*stage.device, options.activations);
   require_mechanisms(*stage.device, needed);

@@ -44,7 +44,7 @@ int32_t longest_sequence(const TransformerExecutorOptions& options) {
 }
 
 bool draws_on_device(const Transformer& transformer) {
-  return transformer.stages.back().device->has(kernels::kCapabilityDeviceSampling);
+  return !transformer.is_inner && transformer.stages.back().device->has(kernels::kCapabilityDeviceSampling);
 }
 
 bool follows_on_device(const Transformer& transformer) {
@@ -59,14 +59,14 @@ StagePosition position_of_stage(const Transformer& transformer, size_t stage_idx
     return !stages[neighbour].device->shares_backend(*stages[stage_idx].device);
   };
   StagePosition place;
-  place.num_layers = gsl::narrow<int32_t>(stages[stage_idx].layers.size());
+  place.num_layers = stages[stage_idx].num_layers;
   place.first_layer = stages[stage_idx].first_layer;
   place.is_last = transformer.is_last(stage_idx);
   place.num_shards = transformer.shard.num_shards;
   place.gathers_on_host = stages[stage_idx].gathers_on_host;
   place.draws = place.is_last && transformer.shard.rank == 0 && draws_on_device(transformer);
-  place.crosses_backends =
-      (stage_idx > 0 && differs(stage_idx - 1)) || (!place.is_last && differs(stage_idx + 1));
+  place.crosses_backends = transformer.is_inner || (stage_idx > 0 && differs(stage_idx - 1)) ||
+                           (!place.is_last && differs(stage_idx + 1));
   const PipelineStage& stage = stages[stage_idx];
   place.waits_within_steps =
       std::any_of(stage.layers.begin(), stage.layers.end(),

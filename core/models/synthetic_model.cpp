@@ -183,6 +183,7 @@ class SyntheticSource final : public ModelSource {
 
  private:
   ModelConfig read_config() override { return parse_model_config(synthetic_config(spec_), {}, path()); }
+  Sha256 read_identity() override { return sha256(path()); }
 
   const SyntheticSpec spec_;
   const std::string none_;

@@ -41,6 +41,7 @@ uint64_t weight_bytes(const Transformer& shard) {
       total += layer.taken_bytes(*stage.device);
       if (layer.feed_forward.on_host) total += layer.host_taken_bytes(*shard.host_experts.device);
     }
+    if (stage.remote != nullptr) total += stage.remote->bytes().layer_sum();
   }
   return total;
 }
@@ -51,7 +52,7 @@ void Transformer::forward(size_t stage_idx, const ForwardPass& pass,
                           gsl::span<const LayerCache> caches) const {
   const PipelineStage& stage = stages[stage_idx];
   const std::vector<TransformerLayer>& layers = stage.layers;
-  if (stage_idx == 0 && shard.rank == 0) embedding.forward(pass);
+  if (stage_idx == 0 && shard.rank == 0 && !is_inner) embedding.forward(pass);
   if (shard.num_shards > 1) spread(pass);
   for (size_t i = 0; i < stage.ropes.size(); ++i) stage.ropes[i].forward(pass, pass.ropes[i]);
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -105,6 +106,7 @@ std::vector<std::shared_ptr<Device>> Transformer::devices() const {
 }
 
 uint64_t PipelineStage::rope_bytes() const {
+  if (remote != nullptr) return remote->bytes().ropes;
   uint64_t bytes = 0;
   for (const RotaryLayer& rope : ropes) bytes += bytes_of(rope).vectors();
   return bytes;
@@ -137,10 +139,12 @@ uint64_t Transformer::own_head_bytes() const {
 
 uint64_t Transformer::own_layer_bytes(size_t stage_idx, size_t layer) const {
   const PipelineStage& stage = stages[stage_idx];
-  return stage.layers[layer].taken_bytes(*stage.device);
+  return stage.remote != nullptr ? stage.remote->bytes().layers[layer]
+                                 : stage.layers[layer].taken_bytes(*stage.device);
 }
 
 uint64_t Transformer::host_experts_taken_bytes(size_t stage_idx, size_t layer) const {
+  if (!host_experts.exist() || stages[stage_idx].remote != nullptr) return 0;
   const TransformerLayer& of = stages[stage_idx].layers[layer];
   return of.feed_forward.on_host ? of.host_taken_bytes(*host_experts.device) : 0;
 }

@@ -10,6 +10,7 @@
 #include "core/layers/head.h"
 #include "core/layers/rotary.h"
 #include "core/layers/transformer_layer.h"
+#include "core/models/remote_stage.h"
 #include "core/models/shard_spec.h"
 #include "core/models/transformer_memory.h"
 
@@ -19,8 +20,10 @@ namespace quire {
 struct PipelineStage {
   std::shared_ptr<Device> device;  // of this shard
   int32_t first_layer = 0;
-  bool gathers_on_host = false;    // the devices of its shards do not reach each other's memory
-  std::vector<RotaryLayer> ropes;  // one for each kind of RoPE in the model
+  int32_t num_layers = 0;
+  bool gathers_on_host = false;                // the devices of its shards do not reach each other's memory
+  std::shared_ptr<const RemoteLayers> remote;  // all of the stage, if it lies in another process; else null
+  std::vector<RotaryLayer> ropes;              // one for each kind of RoPE in the model
   std::vector<TransformerLayer> layers;
 
   uint64_t rope_bytes() const;
@@ -45,7 +48,8 @@ struct Transformer {
   std::vector<PipelineStage> stages;  // never empty; the same layers on every shard
   HeadLayer head;                     // on the device of the last stage
   HostExperts host_experts;           // of layers of all stages; none if there are shards
-  std::vector<Transformer> peers;     // first shard only: the other shards, from rank 1 on
+  bool is_inner = false;  // one stage of a model whose ends are in another process: no embedding, no head
+  std::vector<Transformer> peers;  // first shard only: the other shards, from rank 1 on
   // Layers before which the states of each token are copied to Scratch::states, side by side; ascending, all
   // in the last stage. The number of layers is the stream after the last one.
   std::vector<int32_t> state_layers;
@@ -57,7 +61,8 @@ struct Transformer {
   // logits to workspace.logits of the first shard.
   void forward(size_t stage_idx, const ForwardPass& pass, gsl::span<const LayerCache> caches) const;
 
-  bool is_last(size_t stage_idx) const { return stage_idx + 1 == stages.size(); }
+  // Returns whether the stage computes the head.
+  bool is_last(size_t stage_idx) const { return !is_inner && stage_idx + 1 == stages.size(); }
   // Returns the shard of a rank. Called on the first shard.
   const Transformer& at_rank(int32_t rank) const {
     return rank == 0 ? *this : peers[static_cast<size_t>(rank) - 1];
@@ -89,7 +94,8 @@ struct Transformer {
   uint64_t host_experts_taken_bytes(size_t stage_idx, size_t layer) const;
   // Returns the bytes of weights that a step of `num_tokens` tokens reads. The embedding table is not
   // counted, because a step reads only a few of its rows. Experts count by the expected number of chosen
-  // experts, if each token chooses independently and uniformly.
+  // experts, if each token chooses independently and uniformly. Stages of other processes are not counted,
+  // here and in token_ops.
   uint64_t step_bytes(int32_t num_tokens) const;
   // Return the parts of it on the device of a stage of this shard, and on that of the host experts.
   uint64_t own_step_bytes(size_t stage_idx, int32_t num_tokens) const;

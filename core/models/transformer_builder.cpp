@@ -34,7 +34,8 @@ Transformer empty_stages(const Devices& devices, const Placement& placement, int
     stage.device = devices[static_cast<size_t>(run.device)];
     stage.gathers_on_host = gathers_on_host(devices, placement, run.device, num_shards);
     stage.first_layer = run.first;
-    stage.layers.resize(static_cast<size_t>(run.end - run.first));
+    stage.num_layers = run.end - run.first;
+    if (!stage.device->is_remote()) stage.layers.resize(static_cast<size_t>(stage.num_layers));
     transformer.stages.push_back(std::move(stage));
   }
   const int32_t host = host_experts_device(placement);
@@ -106,6 +107,7 @@ class ShardsBuilder {
   void build_ropes() {
     each_shard([&](int32_t rank) {
       for (PipelineStage& stage : at(rank).stages) {
+        if (stage.device->is_remote()) continue;
         for (const RopeSpec& rope : model(rank).ropes)
           build(rope, builder(rank, stage.device), stage.ropes.emplace_back());
       }
@@ -146,6 +148,7 @@ class ShardsBuilder {
   void build_layer(int32_t layer) {
     each_shard([&](int32_t rank) {
       PipelineStage& stage = stage_of(at(rank), layer);
+      if (stage.device->is_remote()) return;
       LayerBuilder parts = builder(rank, stage.device);
       LayerBuilder host_parts = builder(rank, first_.host_experts.device);
       const bool on_host = !on_host_.empty() && on_host_[static_cast<size_t>(layer)];
@@ -156,6 +159,21 @@ class ShardsBuilder {
         of_device->prepare();
       }
     });
+  }
+
+  // Builds the stages of other processes: their ropes and layers.
+  void build_remote(size_t stage_idx) {
+    PipelineStage& stage = first_.stages[stage_idx];
+    if (!stage.device->is_remote()) return;
+    if (options_.num_shards > 1) {
+      throw Error(ErrorCode::unsupported, "num_shards: {} is in another process, and its stage has one shard",
+                  stage.device->name())
+          .at("num_shards");
+    }
+    Expects(options_.shared != nullptr);
+    stage.remote = stage.device->peer()->build({*options_.shared, stage.first_layer,
+                                                stage.first_layer + stage.num_layers, options_.activations,
+                                                options_.mode});
   }
 
  private:
@@ -194,15 +212,19 @@ void build_weights(const ModelConfig& config, WeightProvider& weights, const Bui
       require_same_backend(*transformer.stages[i].device, *peer.stages[i].device);
   }
   shards.build_ropes();
-  // The embedding and the head are larger than a layer, so they come first.
+  // A stage of another process takes longest and needs no work here, so it comes first. The embedding and the
+  // head are larger than a layer.
   constexpr int32_t kEnds = 2;
+  const auto num_stages = gsl::narrow<int32_t>(transformer.stages.size());
   const auto build_piece = [&](int32_t piece) {
+    if (piece < num_stages) return shards.build_remote(static_cast<size_t>(piece));
+    piece -= num_stages;
     if (piece == 0) return shards.build_embedding();
     if (piece == 1) return shards.build_head();
     shards.build_layer(piece - kEnds);
   };
-  run_tasks(*options.threads, weights.is_concurrent() ? options.num_helpers : 0, config.num_layers + kEnds,
-            build_piece);
+  run_tasks(*options.threads, weights.is_concurrent() ? options.num_helpers : 0,
+            num_stages + config.num_layers + kEnds, build_piece);
 }
 
 // Builds the draft network on the device of the target's last stage. It borrows what lies there whole.
@@ -242,6 +264,16 @@ void require_states(const Transformer& transformer) {
       transformer.state_layers.front());
 }
 
+// Throws if the embedding or the head would lie in another process.
+void require_local_ends(const Transformer& transformer) {
+  if (!transformer.stages.front().device->is_remote() && !transformer.stages.back().device->is_remote())
+    return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      "device: the embedding and the head stay in this process; name one of its devices too, such as cpu")
+      .at("device");
+}
+
 }  // namespace
 
 std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, WeightProvider& weights,
@@ -254,11 +286,37 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
   const auto trim_at_end = gsl::finally([&] {
     for (const std::shared_ptr<Device>& device : devices) device->trim();
   });
+  require_local_ends(*transformer);
   if (options.drafter != nullptr) transformer->state_layers = options.drafter->config.state_layers;
   require_states(*transformer);
   build_weights(config, weights, options, {}, {devices, placement}, *transformer);
   if (options.drafter != nullptr)
     transformer->drafter = build_drafter(*options.drafter, *transformer, options);
+  return transformer;
+}
+
+std::shared_ptr<const Transformer> build_inner_stage(const ModelConfig& config, WeightProvider& weights,
+                                                     const std::shared_ptr<Device>& device,
+                                                     const LayerRange& layers, const BuildOptions& options) {
+  if (layers.first < 0 || layers.first >= layers.end || layers.end > config.num_layers) {
+    throw Error(ErrorCode::invalid_argument, "layers {} to {} of a model that has {}", layers.first,
+                int64_t{layers.end} - 1, config.num_layers);
+  }
+  auto transformer = std::make_shared<Transformer>();
+  transformer->is_inner = true;
+  PipelineStage& stage = transformer->stages.emplace_back();
+  stage.device = device;
+  stage.first_layer = layers.first;
+  stage.num_layers = layers.end - layers.first;
+  stage.layers.resize(static_cast<size_t>(stage.num_layers));
+  const auto trim_at_end = gsl::finally([&] { device->trim(); });
+  require_stage(config.spec, stage, options);
+  const Loan no_loan;
+  const Placement placement = place_on_one_device(config.num_layers);
+  ShardsBuilder shards(config, weights, options, no_loan, {{&device, 1}, placement}, *transformer);
+  shards.build_ropes();
+  run_tasks(*options.threads, weights.is_concurrent() ? options.num_helpers : 0, stage.num_layers,
+            [&](int32_t layer) { shards.build_layer(layers.first + layer); });
   return transformer;
 }
 

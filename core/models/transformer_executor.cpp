@@ -28,6 +28,10 @@ std::vector<StageShards> allocate_stages(const Transformer& transformer,
                                          const TransformerExecutorOptions& options) {
   std::vector<StageShards> stages(transformer.stages.size());
   for (size_t i = 0; i < stages.size(); ++i) {
+    if (const auto& remote = transformer.stages[i].remote; remote != nullptr) {
+      stages[i].remote = remote->create_executor(options);
+      continue;
+    }
     std::vector<StageShardState>& shards = stages[i].shards;
     for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
       const Transformer& of = transformer.at_rank(rank);
@@ -44,6 +48,11 @@ std::vector<StageShards> allocate_stages(const Transformer& transformer,
     stages[i].communicator.emplace(contexts);
   }
   return stages;
+}
+
+bool has_remote_stages(const Transformer& transformer) {
+  return std::any_of(transformer.stages.begin(), transformer.stages.end(),
+                     [](const PipelineStage& stage) { return stage.remote != nullptr; });
 }
 
 std::optional<StageShardState> allocate_host_experts(const Transformer& transformer,
@@ -74,7 +83,7 @@ ExecutorLimits limits_of(const Transformer& transformer, const TransformerExecut
   ExecutorLimits limits;
   limits.max_tokens = options.max_tokens;
   limits.max_sequences = options.max_sequences;
-  limits.max_logit_rows = options.max_logit_rows;
+  limits.max_logit_rows = transformer.is_inner ? 0 : options.max_logit_rows;
   limits.max_pages_per_sequence = options.max_pages_per_sequence;
   limits.num_pages = options.kv.num_pages;
   limits.page_tokens = options.kv.page_tokens;
@@ -174,11 +183,24 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       host_experts_(allocate_host_experts(*weights_.current, options)),
       num_pages_(limits_.guaranteed_pages()),
       stored_bytes_(count_stored_bytes()),
-      host_logits_(allocate_values(options.max_logit_rows, limits_.vocab_size, "logits")) {
-  for (Pass& pass : passes_) pass.outcomes.resize(static_cast<size_t>(options.max_logit_rows));
+      rows_{has_remote_stages(*weights_.current)
+                ? allocate_values(options.max_tokens, limits_.hidden_size, "the residual stream")
+                : HostFloats()},
+      host_logits_(allocate_values(limits_.max_logit_rows, limits_.vocab_size, "logits")) {
+  for (Pass& pass : passes_) pass.outcomes.resize(static_cast<size_t>(limits_.max_logit_rows));
   if (weights_.current->shard.num_shards > 1)
     team_.emplace(*options.threads, weights_.current->shard.num_shards);
-  if (weights_.source != nullptr) weights_.current = nullptr;
+  if (weights_.source != nullptr) {
+    weights_.current = nullptr;
+  } else {
+    acquire_remote_weights();
+  }
+}
+
+void TransformerExecutor::acquire_remote_weights() {
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    if (stages_[i].remote != nullptr) stages_[i].remote->acquire_weights(*weights_.current->stages[i].remote);
+  }
 }
 
 // Discards recorded steps if the weights have changed, because the steps contain addresses of weights.
@@ -192,12 +214,14 @@ void TransformerExecutor::acquire_weights() {
   }
   weights_.recorded = weights;
   weights_.current = std::move(weights);
+  acquire_remote_weights();
 }
 
 void TransformerExecutor::release_weights() {
   if (weights_.source == nullptr || weights_.current == nullptr) return;
   const auto drop = gsl::finally([this] { weights_.current = nullptr; });
   wait_for_all("waiting for a step");
+  for_each_remote([](RemoteExecutor& remote) { remote.release_weights(); });
 }
 
 void TransformerExecutor::wait_for_all(std::string_view what) {
@@ -212,6 +236,7 @@ void TransformerExecutor::set_num_pages(int32_t num_pages) {
   const auto set_all = [this](int32_t count) {
     for (StageShards& stage : stages_)
       for (StageShardState& shard : stage.shards) shard.memory.set_num_pages(count);
+    for_each_remote([count](RemoteExecutor& remote) { remote.set_num_pages(count); });
   };
   try {
     set_all(num_pages);
@@ -233,6 +258,7 @@ Ticket TransformerExecutor::forward(const Batch& batch) {
 }
 
 void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch) {
+  if (stages_[stage_idx].remote != nullptr) return run_remote(stage_idx, batch);
   if (!team_) return run_shard(stage_idx, 0, batch);
   const ShardCommunicator& communicator = *stages_[stage_idx].communicator;
   communicator.resume();
@@ -248,10 +274,7 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   copy_pages(stage, batch);
   copy_states(stage, batch);
   const kernels::BatchView view = bind(stage, batch, weights_.current->is_last(stage_idx), is_first);
-  // Each layer stores keys and values of every token, so the next stage needs the rows of all tokens.
-  if (stage_idx > 0 && is_first)
-    transfer_rows(residual_stream(stages_[stage_idx - 1].first()), residual_stream(stage), batch.num_tokens(),
-                  limits_.hidden_size);
+  if (is_first) receive_rows(stage_idx, batch.num_tokens());
   kernels::BatchView rows;
   rows.num_tokens = batch.num_tokens();
   std::optional<ForwardPass> at_experts;
@@ -267,6 +290,45 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
         stage.memory.caches());
     context.check(context.table().end_step(context.handle(), &action), "ending a step");
   }
+}
+
+// Passes the rows through the layers of another process. They lie in the transfer buffer before and after it.
+void TransformerExecutor::run_remote(size_t stage_idx, const Batch& batch) {
+  const int32_t num_tokens = batch.num_tokens();
+  const StageShards& before = stages_[stage_idx - 1];
+  if (before.remote == nullptr) read_rows(before.first(), num_tokens, rows_.buffer.get());
+  const size_t count = static_cast<size_t>(num_tokens) * static_cast<size_t>(limits_.hidden_size);
+  stages_[stage_idx].remote->forward(batch, {rows_.buffer.get(), count});
+}
+
+void TransformerExecutor::run_rows(const Batch& batch, gsl::span<float> rows) {
+  rows_.input = rows.data();
+  const auto forget = gsl::finally([this] { rows_.input = nullptr; });
+  run_stage(0, batch);
+  read_rows(stages_.front().first(), batch.num_tokens(), rows.data());
+}
+
+// Reads the residual stream to host memory, and waits for it.
+void TransformerExecutor::read_rows(const StageShardState& from, int32_t num_tokens, float* rows) const {
+  const DeviceContext& sender = from.context;
+  sender.check(sender.table().read_rows(sender.handle(), from.memory.workspace().hidden, num_tokens,
+                                        limits_.hidden_size, rows),
+               "reading the residual stream");
+  sender.check(sender.table().synchronize(sender.handle()), "reading the residual stream");
+}
+
+// Brings the residual stream of the previous stage to the first shard of this one: the rows of all tokens,
+// because each layer stores keys and values of every token.
+void TransformerExecutor::receive_rows(size_t stage_idx, int32_t num_tokens) {
+  const StageShardState& to = stages_[stage_idx].first();
+  if (stage_idx > 0 && stages_[stage_idx - 1].remote == nullptr)
+    return transfer_rows(residual_stream(stages_[stage_idx - 1].first()), residual_stream(to), num_tokens,
+                         limits_.hidden_size);
+  const float* const rows = stage_idx > 0 ? rows_.buffer.get() : rows_.input;
+  if (rows == nullptr) return;
+  to.context.check(to.context.table().write_rows(to.context.handle(), rows, num_tokens, limits_.hidden_size,
+                                                 to.memory.workspace().hidden),
+                   "writing the residual stream");
 }
 
 // Issues the copies of rows to the host first, so that they are complete when the draws are.

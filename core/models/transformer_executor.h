@@ -51,6 +51,7 @@ struct SequenceLimits {
 struct StageShards {
   std::vector<StageShardState> shards;
   std::optional<ShardCommunicator> communicator;  // only if there are several shards
+  std::unique_ptr<RemoteExecutor> remote;         // all of it, if the stage lies in another process
 
   const StageShardState& first() const { return shards.front(); }
 };
@@ -83,6 +84,10 @@ class TransformerExecutor final : public Executor {
   void read_state(int32_t slot, int32_t bank, gsl::span<std::byte> out) override;
   void write_state(int32_t slot, int32_t bank, gsl::span<const std::byte> bytes) override;
 
+  // For a stage alone (Transformer::is_inner): passes the rows of a batch through its layers, [T, hidden], in
+  // place, and waits.
+  void run_rows(const Batch& batch, gsl::span<float> rows);
+
   // Memory and context of the last stage's first shard, which computes the logits.
   const StageShardState& last_stage() const { return stages_.back().first(); }
   // Returns the weights that passes use now.
@@ -99,6 +104,11 @@ class TransformerExecutor final : public Executor {
     std::array<uint64_t, 1 + kMaxWindowGroups> pages{};  // by page table
     uint64_t state = 0;
   };
+  // Residual stream in host memory.
+  struct RowsInTransit {
+    HostFloats buffer;             // [max_tokens, hidden]; empty without stages of other processes
+    const float* input = nullptr;  // of a stage alone, during run_rows
+  };
   struct Pass {
     size_t num_rows = 0;
     size_t num_drawn = 0;
@@ -111,16 +121,25 @@ class TransformerExecutor final : public Executor {
       for (const StageShardState& shard : stage.shards) visit(shard.context);
     if (host_experts_) visit(host_experts_->context);
   }
+  template <typename Visit>
+  void for_each_remote(Visit visit) const {
+    for (const StageShards& stage : stages_)
+      if (stage.remote != nullptr) visit(*stage.remote);
+  }
   void wait_for_all(std::string_view what);
   void run_stage(size_t stage_idx, const Batch& batch);
   void run_shard(size_t stage_idx, int32_t rank, const Batch& batch);
+  void receive_rows(size_t stage_idx, int32_t num_tokens);
+  void read_rows(const StageShardState& from, int32_t num_tokens, float* rows) const;
+  void run_remote(size_t stage_idx, const Batch& batch);
+  void acquire_remote_weights();
   void norm_all_rows(int32_t num_tokens);
   template <typename PiecesOf, typename Visit>
   void for_each_piece(PiecesOf pieces_of, Visit visit) const;
   template <typename PiecesOf>
-  void read_pieces(PiecesOf pieces_of, gsl::span<std::byte> out) const;
+  size_t read_pieces(PiecesOf pieces_of, gsl::span<std::byte> out) const;
   template <typename PiecesOf>
-  void write_pieces(PiecesOf pieces_of, gsl::span<const std::byte> bytes) const;
+  size_t write_pieces(PiecesOf pieces_of, gsl::span<const std::byte> bytes) const;
   StoredBytes count_stored_bytes() const;
   Pass& pass_of(Ticket ticket) { return passes_[ticket.value % passes_.size()]; }
   void sample(const DeviceDraws& draws, Pass& pass);
@@ -133,6 +152,7 @@ class TransformerExecutor final : public Executor {
   std::optional<StageShardState> host_experts_;
   int32_t num_pages_;  // pages that have memory
   const StoredBytes stored_bytes_;
+  RowsInTransit rows_;
   // Logits on the host, [max_logit_rows, vocab]. Rows that are sampled on the device are not written.
   HostFloats host_logits_;
   StepBreaks* breaks_ = nullptr;

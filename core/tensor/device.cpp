@@ -82,12 +82,16 @@ std::shared_ptr<Device> Device::open(const kernels::Backend& backend, int32_t in
 Device::Device(const kernels::Backend& backend, kernels::Device* handle, int32_t index)
     : backend_(backend), index_(index), handle_(handle), table_(backend.table(handle)) {}
 
+Device::Device(const kernels::Backend& backend, kernels::Device* handle, std::shared_ptr<StagePeer> peer)
+    : backend_(backend), index_(0), handle_(handle), table_(backend.table(handle)), peer_(std::move(peer)) {}
+
 Device::~Device() {
   backend_.close_device(handle_);
 }
 
 std::string Device::name() const {
-  return is_host() ? std::string(backend_name()) : fmt::format("{}:{}", backend_name(), index_);
+  return is_host() || is_remote() ? std::string(backend_name())
+                                  : fmt::format("{}:{}", backend_name(), index_);
 }
 
 kernels::DeviceInfo Device::info() const {

@@ -20,6 +20,8 @@ using kernels::KernelTable;
 using kernels::TableSource;
 using kernels::WeightSource;
 
+class StagePeer;  // core/models/remote_stage.h
+
 // Open device of a backend. Any thread may use it; objects made on it keep it alive.
 class Device {
  public:
@@ -27,6 +29,9 @@ class Device {
   static std::shared_ptr<Device> open(const kernels::Backend& backend, int32_t index,
                                       const kernels::DeviceOptions& options);
   Device(const kernels::Backend& backend, kernels::Device* handle, int32_t index = 0);
+  // A device of another process. The backend, named like the device, only describes it: layers are built and
+  // run by `peer`.
+  Device(const kernels::Backend& backend, kernels::Device* handle, std::shared_ptr<StagePeer> peer);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   ~Device();
@@ -36,10 +41,14 @@ class Device {
   kernels::DeviceInfo info() const;
   bool has(kernels::Capability capability) const { return (table_->capabilities & capability) != 0; }
   std::string_view backend_name() const { return backend_.name; }
-  // Returns the name that options select it by: "cpu", "cuda:0".
+  // Returns the name that options select it by: "cpu", "cuda:0", "tcp://10.0.0.2:7430".
   std::string name() const;
   // Returns whether its memory is host memory.
   bool is_host() const { return backend_name() == "cpu"; }
+  // Returns whether it belongs to another process.
+  bool is_remote() const { return peer_ != nullptr; }
+  // Returns the process that has a remote device; null for others.
+  const std::shared_ptr<StagePeer>& peer() const { return peer_; }
   // Returns whether contexts of the two devices can exchange rows.
   bool shares_backend(const Device& other) const { return &backend_ == &other.backend_; }
 
@@ -68,6 +77,7 @@ class Device {
   const int32_t index_;
   kernels::Device* handle_;
   const KernelTable* table_;
+  const std::shared_ptr<StagePeer> peer_;
 };
 
 // Owned device memory.

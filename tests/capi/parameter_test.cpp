@@ -79,6 +79,8 @@ TEST(ErrorParameter, OfSettersOfOptionsIsTheSetting) {
        with(quire_runtime_options_set_num_threads, static_cast<quire_runtime_options*>(nullptr), 1)},
       {"num_threads", with(quire_runtime_options_set_num_threads, r, 1025)},
       {"device", with_text(quire_runtime_options_set_device, r, zero)},
+      {"stages", with_text(quire_runtime_options_set_stages, r, zero)},
+      {"stage_key_file", with_text(quire_runtime_options_set_stage_key_file, r, zero)},
       {"log_level", with(quire_runtime_options_set_log_level, r, 99)},
       {"memory_budget",
        [=](quire_error** e) { return quire_runtime_options_set_memory_budget(r, "cpu", 3, -1, e) == 1; }},

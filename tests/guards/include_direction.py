@@ -9,7 +9,8 @@ TENSOR = BASE | {"core/tensor", "kernels/interface"}
 STEP = TENSOR | {"core/step"}
 LAYERS = STEP | {"core/layers", "core/loader", "core/config"}
 MODELS = LAYERS | {"core/models", "core/memory", "core/tokenizer"}
-ENGINE = MODELS | {"core/chat", "core/kv", "core/sampling", "core/constrained", "core/response", "core/metrics",
+STAGES = MODELS | {"core/net"}
+ENGINE = STAGES | {"core/stages", "core/chat", "core/kv", "core/sampling", "core/constrained", "core/response", "core/metrics",
                    "core/drafting"}
 
 # Folders whose files a folder may include, besides its own.
@@ -33,6 +34,8 @@ ALLOWED = {
     "core/response": BASE,
     "core/layers": LAYERS,
     "core/models": MODELS,
+    "core/net": BASE,
+    "core/stages": STAGES,
     "capi/include": set(),
     "capi/hub": BASE,
     "capi/cli": {"capi/include", "capi/hub"},

@@ -16,6 +16,7 @@ EXEMPT = {
     "quire_error_retry_after_ns": "reads an error that one thread has",
     "quire_runtime_measure_read_rate": "takes tenths of a second",
     "quire_runtime_measure_op_rate": "takes tenths of a second",
+    "quire_runtime_serve_stage": "serves other processes until it is cancelled",
 }
 
 

@@ -72,6 +72,23 @@ func (c *Config) checkModels() error {
 	if c.Threads < 0 {
 		return fmt.Errorf("threads is %d; it must not be negative", c.Threads)
 	}
+	return c.checkStages()
+}
+
+func (c *Config) checkStages() error {
+	for i, stage := range c.Stages {
+		field := fmt.Sprintf("stages[%d]", i)
+		address := strings.TrimPrefix(stage, "tcp://")
+		if address == stage {
+			return fmt.Errorf("%s is %q; use tcp://HOST:PORT", field, stage)
+		}
+		if err := checkAddress(field, address); err != nil {
+			return err
+		}
+	}
+	if len(c.Stages) > 0 && c.StageKeyFile == "" {
+		return fmt.Errorf("stage_key_file is missing; stages need the file of their key")
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -32,6 +33,9 @@ type Config struct {
 	// Bytes of each device that all models together may take. If a model does not fit, models without users are
 	// unloaded.
 	MemoryBudgets map[string]int64 `json:"memory_budgets"`
+	// Stages on other hosts, tcp://HOST:PORT, that models may name in devices; and the file of their key.
+	Stages       []string `json:"stages"`
+	StageKeyFile string   `json:"stage_key_file"`
 }
 
 // NeedsRestart returns the fields that differ from those of the configuration of the start and only count there.
@@ -43,6 +47,8 @@ func (c *Config) NeedsRestart(started *Config) []string {
 	}{
 		{"listen", c.Listen != started.Listen},
 		{"threads", c.Threads != started.Threads},
+		{"stages", strings.Join(c.Stages, ",") != strings.Join(started.Stages, ",")},
+		{"stage_key_file", c.StageKeyFile != started.StageKeyFile},
 		{"limits.max_connections", c.Limits.MaxConnections != started.Limits.MaxConnections},
 	} {
 		if field.differs {

@@ -1,7 +1,8 @@
 /*
- * Functions for the benchmarks of this project and for comparisons with other programs, without any promise
- * of stability. They may be added, changed or removed in any release, and have a symbol version node of their
- * own. No binding contains them, and quire.h does not include this header.
+ * Functions for the benchmarks of this project, for comparisons with other programs and for the command
+ * `quire stage`, without any promise of stability. They may be added, changed or removed in any release, and
+ * have a symbol version node of their own. No binding contains them, and quire.h does not include this
+ * header.
  */
 #ifndef QUIRE_EXPERIMENTAL_H
 #define QUIRE_EXPERIMENTAL_H
@@ -86,6 +87,26 @@ QUIRE_API int32_t quire_model_drafter_vocab_size(quire_model* model, quire_error
 QUIRE_API int64_t quire_model_drafter_logits(quire_model* model, const int32_t* tokens, size_t num_tokens,
                                              int64_t timeout_ns, quire_cancel* cancel, float* out_values,
                                              size_t out_capacity, quire_error** error);
+
+/*
+ * The role of a stage, for the command `quire stage`.
+ */
+
+/**
+ * Serves other hosts: this process becomes a stage at the address `listen` ("0.0.0.0:7430", "[::1]:7430";
+ * port 0 takes a free one), and has layers of their models on the first default device of the runtime. Hosts
+ * need the key of quire_runtime_options_set_stage_key_file. They find models below the directory `models`;
+ * with an empty text only synthetic ones. All hosts together take at most memory_bytes of the device; 0 means
+ * what it has free. The address is logged (QUIRE_LOG_INFO) once it is listened at.
+ *
+ * Serves until the timeout or the cancel (base.h: waits), which fail with QUIRE_ERROR_TIMEOUT and
+ * QUIRE_ERROR_CANCELLED: it returns 0 always. Then all connections are ended and what hosts had is freed.
+ * Fails with QUIRE_ERROR_INVALID_ARGUMENT without a key file or for a malformed address, and with
+ * QUIRE_ERROR_IO if the address cannot be listened at.
+ */
+QUIRE_API int32_t quire_runtime_serve_stage(quire_runtime* runtime, const char* listen, size_t listen_len,
+                                            const char* models, size_t models_len, int64_t memory_bytes,
+                                            int64_t timeout_ns, quire_cancel* cancel, quire_error** error);
 
 #ifdef __cplusplus
 }

@@ -88,11 +88,30 @@ QUIRE_API int32_t quire_runtime_options_set_num_threads(quire_runtime_options* o
                                                         quire_error** error);
 
 /**
- * Sets the device of models that name none: "cpu", the default, or "cuda:0" and so on. Several devices are
- * separated by commas, as in "cuda:0,cuda:1"; see quire_model_options_set_device.
+ * Sets the device of models that name none: "cpu", the default, "cuda:0" and so on, or beside one of these a
+ * stage (quire_runtime_options_set_stages). Several devices are separated by commas, as in "cuda:0,cuda:1";
+ * see quire_model_options_set_device.
  */
 QUIRE_API int32_t quire_runtime_options_set_device(quire_runtime_options* options, const char* text,
                                                    size_t text_len, quire_error** error);
+
+/**
+ * Sets the stages that the runtime may use: devices of processes on other hosts (`quire stage`), by address,
+ * separated by commas: "tcp://10.0.0.2:7430". Stages among the default devices need not be repeated here. A
+ * model uses a stage that its devices name, as in "cpu,tcp://10.0.0.2:7430": it has layers of the model,
+ * while the embedding, the head and all draws stay in this process. The runtime connects to a stage when it
+ * is first used. Default: none, and then the library opens no socket. A malformed address, or a stage without
+ * a key, fails with QUIRE_ERROR_INVALID_ARGUMENT when the runtime is created.
+ */
+QUIRE_API int32_t quire_runtime_options_set_stages(quire_runtime_options* options, const char* text,
+                                                   size_t text_len, quire_error** error);
+
+/**
+ * Sets the file of the key that this process and the stages share: 32 to 4,096 bytes, without white space at
+ * its ends. It is read when the runtime is created. Default: none.
+ */
+QUIRE_API int32_t quire_runtime_options_set_stage_key_file(quire_runtime_options* options, const char* text,
+                                                           size_t text_len, quire_error** error);
 
 /** Sets the most detailed QUIRE_LOG_* that reaches the sink. Default: QUIRE_LOG_WARNING. */
 QUIRE_API int32_t quire_runtime_options_set_log_level(quire_runtime_options* options, int32_t level,

@@ -31,14 +31,16 @@ QUIRE_API int32_t quire_runtime_free(quire_runtime* handle, quire_error** error)
 
 /**
  * Returns the number of devices, including those that cannot be used, or -1 on failure. Devices are
- * numbered from 0 in an order that does not change; device 0 is the CPU.
+ * numbered from 0 in an order that does not change; device 0 is the CPU, and the stages of other hosts come
+ * last. The functions below connect to a stage that was not used before, or was lost; they then wait for it,
+ * at most two seconds and the time to look its name up.
  */
 QUIRE_API int32_t quire_runtime_num_devices(quire_runtime* runtime, quire_error** error);
 
 /**
- * Writes the name of a device, as options use it, to out_text: "cpu", "cuda:0". Returns its length in bytes
- * (base.h, Results), or -1 on failure. This function and those below fail with QUIRE_ERROR_INVALID_ARGUMENT
- * if the index is out of range.
+ * Writes the name of a device, as options use it, to out_text: "cpu", "cuda:0", "tcp://10.0.0.2:7430".
+ * Returns its length in bytes (base.h, Results), or -1 on failure. This function and those below fail with
+ * QUIRE_ERROR_INVALID_ARGUMENT if the index is out of range.
  */
 QUIRE_API int64_t quire_runtime_device_name(quire_runtime* runtime, int32_t device_idx, char* out_text,
                                             size_t out_capacity, quire_error** error);
@@ -52,8 +54,8 @@ QUIRE_API int64_t quire_runtime_device_description(quire_runtime* runtime, int32
 
 /**
  * Writes the reason why the device cannot be used to out_text, in one line: a missing library, driver or
- * instruction set. The text is empty (0 bytes) if the device can be used. Returns its length in bytes, or
- * -1 on failure.
+ * instruction set, or a stage that does not answer. The text is empty (0 bytes) if the device can be used.
+ * Returns its length in bytes, or -1 on failure.
  */
 QUIRE_API int64_t quire_runtime_device_refusal(quire_runtime* runtime, int32_t device_idx, char* out_text,
                                                size_t out_capacity, quire_error** error);

@@ -21,7 +21,8 @@ struct ModelLoadOptions {
   std::string devices;  // names separated by commas; empty: the default devices
   SplitChoice split;    // of the layers across the devices
   HostExpertsChoice host_experts;
-  // Bytes to leave free on each device, or one number for all; empty: 256 MiB on GPUs, none on the CPU.
+  // Bytes to leave free on each device, or one number for all; empty: 256 MiB on GPUs, none on the CPU
+  // and on stages of other processes.
   std::vector<uint64_t> reserve;
   std::optional<ModelCacheOptions> cache;  // memory to leave for a cache; not set: one of kPlannedTokens
   // Draft network to load with the model. Empty or "none": no network. "mtp": the MTP heads of the

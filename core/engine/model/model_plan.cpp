@@ -67,14 +67,19 @@ int32_t host_of(const ModelPlanOptions& options) {
   return -1;
 }
 
-// Places the experts of the given layers on the host, unless the layer is there itself.
+// True for a device whose memory is neither that of the host nor in another process.
+bool is_card(const Device& device) {
+  return !device.is_host() && !device.is_remote();
+}
+
+// Places the experts of the given layers on the host, unless the layer is there itself or in another process.
 void place_experts(const ModelPlanOptions& options, gsl::span<const int32_t> layers, Placement& placement) {
   if (layers.empty()) return;
   const int32_t host = host_of(options);
   placement.device_of_experts = placement.device_of_layer;
   for (const int32_t layer : layers) {
     int32_t& device = placement.device_of_experts[static_cast<size_t>(layer)];
-    if (!options.devices[static_cast<size_t>(device)].device->is_host()) device = host;
+    if (is_card(*options.devices[static_cast<size_t>(device)].device)) device = host;
   }
 }
 
@@ -88,7 +93,7 @@ uint64_t host_experts_bytes(const Transformer& outline, const TransformerExecuto
 
 std::vector<StagePlace> places_of(const ModelPlanOptions& options) {
   std::vector<bool> is_host;
-  for (const ModelDevice& device : layer_devices(options)) is_host.push_back(device.device->is_host());
+  for (const ModelDevice& device : layer_devices(options)) is_host.push_back(!is_card(*device.device));
   return stage_places(is_host, options.num_shards);
 }
 
@@ -150,6 +155,53 @@ size_t first_of_backend(const ModelPlanOptions& options, const Device& device) {
   return static_cast<size_t>(first - options.devices.begin());
 }
 
+bool any_remote(const ModelPlanOptions& options) {
+  return std::any_of(options.devices.begin(), options.devices.end(),
+                     [](const ModelDevice& device) { return device.device->is_remote(); });
+}
+
+// Returns the first device of this process. Beside devices of other processes it has the ends of the model
+// that would lie there.
+size_t home_of(const ModelPlanOptions& options) {
+  const auto home = std::find_if(options.devices.begin(), options.devices.end(),
+                                 [](const ModelDevice& device) { return !device.device->is_remote(); });
+  if (home != options.devices.end()) return static_cast<size_t>(home - options.devices.begin());
+  throw Error(
+      ErrorCode::invalid_argument,
+      "device: {} is in another process, but the embedding and the head stay in this one; name one of "
+      "its devices too, such as cpu",
+      options.devices.front().name)
+      .at("device");
+}
+
+// Gives the ends devices of this process.
+Placement with_local_ends(Placement placement, const ModelPlanOptions& options) {
+  if (!any_remote(options) || placement.device_of_layer.empty()) return placement;
+  const auto home = static_cast<int32_t>(home_of(options));
+  const auto is_remote = [&](int32_t device) {
+    return options.devices[static_cast<size_t>(device)].device->is_remote();
+  };
+  if (is_remote(placement.device_of_layer.front())) placement.embedding_device = home;
+  if (is_remote(placement.device_of_layer.back())) placement.head_device = home;
+  return placement;
+}
+
+// Returns the demand of all layers on the device of another process.
+DeviceDemand demand_elsewhere(const Device& device, const ModelPlanOptions& options,
+                              const TransformerExecutorOptions& sizes) {
+  const SharedModel model{options.source->path(), options.source->identity()};
+  const int32_t num_layers = options.source->config().num_layers;
+  return demand_of(*device.peer()->build({model, 0, num_layers, options.activations, BuildMode::plan}),
+                   sizes);
+}
+
+// The ends, and the stages without layers that compute them, lie on this device whatever layers it has.
+void fix_ends(DeviceCapacity& home) {
+  DeviceDemand& demand = home.demand;
+  home.fixed_bytes = demand.embedding_bytes + demand.head_bytes + 2 * demand.stage_bytes;
+  demand.embedding_bytes = demand.head_bytes = 0;
+}
+
 // Returns the memory of each place of a stage and the model's demand there. Devices of one backend lay out
 // matrices alike, so they share one outline of the model. The host keeps the bytes of the host experts free.
 std::vector<DeviceCapacity> capacities(const ModelPlanOptions& options, const std::vector<StagePlace>& places,
@@ -165,6 +217,11 @@ std::vector<DeviceCapacity> capacities(const ModelPlanOptions& options, const st
   uint64_t on_host = 0;
   for (const StagePlace& place : places) {
     const gsl::span<const ModelDevice> devices = devices_at(options, place);
+    if (devices.front().device->is_remote()) {
+      rooms.push_back(capacity_of(devices.front()));
+      rooms.back().demand = demand_elsewhere(*devices.front().device, options, executor);
+      continue;
+    }
     PlaceDemand& demand = demands[{first_of_backend(options, *devices.front().device), place.spreads}];
     if (demand.devices.empty()) demand = demand_at(options, place, shares, host_experts, crosses, executor);
     on_host = std::max(on_host, demand.host_experts);
@@ -178,6 +235,7 @@ std::vector<DeviceCapacity> capacities(const ModelPlanOptions& options, const st
   }
   for (DeviceCapacity& room : rooms)
     if (room.is_host) room.reserve_bytes += on_host;
+  if (any_remote(options)) fix_ends(rooms[home_of(options)]);
   return rooms;
 }
 
@@ -218,7 +276,8 @@ Placement choose_placement(const ModelPlanOptions& options, const std::vector<in
 ModelPlan plan_placed(const ModelPlanOptions& options, const std::vector<int32_t>& shares,
                       const ModelCacheOptions& cache, gsl::span<const int32_t> host_experts) {
   const ModelConfig& config = options.source->config();
-  const Placement placement = choose_placement(options, shares, cache, host_experts);
+  const Placement placement =
+      with_local_ends(choose_placement(options, shares, cache, host_experts), options);
   const auto outline = build_outline(*options.source, devices_of(options), placement, options.num_shards,
                                      options.activations, options.draft_source.get());
   ModelPlan plan;

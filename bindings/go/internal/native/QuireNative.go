@@ -34,96 +34,96 @@ typedef _gostring_ swig_type_4;
 typedef _gostring_ swig_type_5;
 typedef _gostring_ swig_type_6;
 typedef _gostring_ swig_type_7;
-typedef long long swig_type_8;
+typedef _gostring_ swig_type_8;
 typedef _gostring_ swig_type_9;
-typedef _gostring_ swig_type_10;
+typedef long long swig_type_10;
 typedef _gostring_ swig_type_11;
 typedef _gostring_ swig_type_12;
 typedef _gostring_ swig_type_13;
 typedef _gostring_ swig_type_14;
 typedef _gostring_ swig_type_15;
-typedef long long swig_type_16;
+typedef _gostring_ swig_type_16;
 typedef long long swig_type_17;
 typedef long long swig_type_18;
 typedef long long swig_type_19;
-typedef _gostring_ swig_type_20;
+typedef long long swig_type_20;
 typedef _gostring_ swig_type_21;
-typedef long long swig_type_22;
-typedef _gostring_ swig_type_23;
-typedef long long swig_type_24;
+typedef _gostring_ swig_type_22;
+typedef long long swig_type_23;
+typedef _gostring_ swig_type_24;
 typedef long long swig_type_25;
 typedef long long swig_type_26;
 typedef long long swig_type_27;
 typedef long long swig_type_28;
-typedef _goslice_ swig_type_29;
-typedef long long swig_type_30;
-typedef _goslice_ swig_type_31;
-typedef long long swig_type_32;
-typedef _goslice_ swig_type_33;
-typedef long long swig_type_34;
+typedef long long swig_type_29;
+typedef _goslice_ swig_type_30;
+typedef long long swig_type_31;
+typedef _goslice_ swig_type_32;
+typedef long long swig_type_33;
+typedef _goslice_ swig_type_34;
 typedef long long swig_type_35;
-typedef _gostring_ swig_type_36;
-typedef long long swig_type_37;
+typedef long long swig_type_36;
+typedef _gostring_ swig_type_37;
 typedef long long swig_type_38;
-typedef _goslice_ swig_type_39;
-typedef long long swig_type_40;
+typedef long long swig_type_39;
+typedef _goslice_ swig_type_40;
 typedef long long swig_type_41;
 typedef long long swig_type_42;
 typedef long long swig_type_43;
 typedef long long swig_type_44;
 typedef long long swig_type_45;
-typedef _gostring_ swig_type_46;
-typedef _goslice_ swig_type_47;
-typedef long long swig_type_48;
-typedef _goslice_ swig_type_49;
+typedef long long swig_type_46;
+typedef _gostring_ swig_type_47;
+typedef _goslice_ swig_type_48;
+typedef long long swig_type_49;
 typedef _goslice_ swig_type_50;
-typedef long long swig_type_51;
-typedef _goslice_ swig_type_52;
-typedef _gostring_ swig_type_53;
-typedef long long swig_type_54;
-typedef _goslice_ swig_type_55;
-typedef long long swig_type_56;
-typedef _goslice_ swig_type_57;
-typedef long long swig_type_58;
-typedef _goslice_ swig_type_59;
-typedef long long swig_type_60;
+typedef _goslice_ swig_type_51;
+typedef long long swig_type_52;
+typedef _goslice_ swig_type_53;
+typedef _gostring_ swig_type_54;
+typedef long long swig_type_55;
+typedef _goslice_ swig_type_56;
+typedef long long swig_type_57;
+typedef _goslice_ swig_type_58;
+typedef long long swig_type_59;
+typedef _goslice_ swig_type_60;
 typedef long long swig_type_61;
 typedef long long swig_type_62;
-typedef _goslice_ swig_type_63;
-typedef long long swig_type_64;
+typedef long long swig_type_63;
+typedef _goslice_ swig_type_64;
 typedef long long swig_type_65;
 typedef long long swig_type_66;
-typedef _goslice_ swig_type_67;
-typedef long long swig_type_68;
-typedef _goslice_ swig_type_69;
-typedef long long swig_type_70;
-typedef _goslice_ swig_type_71;
-typedef long long swig_type_72;
+typedef long long swig_type_67;
+typedef _goslice_ swig_type_68;
+typedef long long swig_type_69;
+typedef _goslice_ swig_type_70;
+typedef long long swig_type_71;
+typedef _goslice_ swig_type_72;
 typedef long long swig_type_73;
-typedef _gostring_ swig_type_74;
+typedef long long swig_type_74;
 typedef _gostring_ swig_type_75;
-typedef long long swig_type_76;
+typedef _gostring_ swig_type_76;
 typedef long long swig_type_77;
 typedef long long swig_type_78;
-typedef _gostring_ swig_type_79;
-typedef _goslice_ swig_type_80;
-typedef long long swig_type_81;
+typedef long long swig_type_79;
+typedef _gostring_ swig_type_80;
+typedef _goslice_ swig_type_81;
 typedef long long swig_type_82;
 typedef long long swig_type_83;
 typedef long long swig_type_84;
 typedef long long swig_type_85;
 typedef long long swig_type_86;
 typedef long long swig_type_87;
-typedef _gostring_ swig_type_88;
-typedef long long swig_type_89;
+typedef long long swig_type_88;
+typedef _gostring_ swig_type_89;
 typedef long long swig_type_90;
 typedef long long swig_type_91;
 typedef long long swig_type_92;
-typedef _goslice_ swig_type_93;
-typedef long long swig_type_94;
+typedef long long swig_type_93;
+typedef _goslice_ swig_type_94;
 typedef long long swig_type_95;
-typedef _goslice_ swig_type_96;
-typedef long long swig_type_97;
+typedef long long swig_type_96;
+typedef _goslice_ swig_type_97;
 typedef long long swig_type_98;
 typedef long long swig_type_99;
 typedef long long swig_type_100;
@@ -151,118 +151,118 @@ typedef long long swig_type_121;
 typedef long long swig_type_122;
 typedef long long swig_type_123;
 typedef long long swig_type_124;
-typedef _goslice_ swig_type_125;
-typedef long long swig_type_126;
+typedef long long swig_type_125;
+typedef _goslice_ swig_type_126;
 typedef long long swig_type_127;
 typedef long long swig_type_128;
-typedef _goslice_ swig_type_129;
-typedef long long swig_type_130;
+typedef long long swig_type_129;
+typedef _goslice_ swig_type_130;
 typedef long long swig_type_131;
-typedef _gostring_ swig_type_132;
-typedef _goslice_ swig_type_133;
-typedef _gostring_ swig_type_134;
+typedef long long swig_type_132;
+typedef _gostring_ swig_type_133;
+typedef _goslice_ swig_type_134;
 typedef _gostring_ swig_type_135;
 typedef _gostring_ swig_type_136;
 typedef _gostring_ swig_type_137;
 typedef _gostring_ swig_type_138;
-typedef _goslice_ swig_type_139;
+typedef _gostring_ swig_type_139;
 typedef _goslice_ swig_type_140;
-typedef _gostring_ swig_type_141;
+typedef _goslice_ swig_type_141;
 typedef _gostring_ swig_type_142;
 typedef _gostring_ swig_type_143;
-typedef _goslice_ swig_type_144;
-typedef _gostring_ swig_type_145;
-typedef long long swig_type_146;
-typedef _goslice_ swig_type_147;
+typedef _gostring_ swig_type_144;
+typedef _goslice_ swig_type_145;
+typedef _gostring_ swig_type_146;
+typedef long long swig_type_147;
 typedef _goslice_ swig_type_148;
 typedef _goslice_ swig_type_149;
 typedef _goslice_ swig_type_150;
-typedef _gostring_ swig_type_151;
+typedef _goslice_ swig_type_151;
 typedef _gostring_ swig_type_152;
-typedef long long swig_type_153;
+typedef _gostring_ swig_type_153;
 typedef long long swig_type_154;
-typedef _gostring_ swig_type_155;
-typedef long long swig_type_156;
+typedef long long swig_type_155;
+typedef _gostring_ swig_type_156;
 typedef long long swig_type_157;
 typedef long long swig_type_158;
-typedef _goslice_ swig_type_159;
-typedef long long swig_type_160;
+typedef long long swig_type_159;
+typedef _goslice_ swig_type_160;
 typedef long long swig_type_161;
-typedef _goslice_ swig_type_162;
-typedef long long swig_type_163;
+typedef long long swig_type_162;
+typedef _goslice_ swig_type_163;
 typedef long long swig_type_164;
 typedef long long swig_type_165;
 typedef long long swig_type_166;
-typedef _goslice_ swig_type_167;
-typedef long long swig_type_168;
-typedef _goslice_ swig_type_169;
-typedef long long swig_type_170;
+typedef long long swig_type_167;
+typedef _goslice_ swig_type_168;
+typedef long long swig_type_169;
+typedef _goslice_ swig_type_170;
 typedef long long swig_type_171;
 typedef long long swig_type_172;
 typedef long long swig_type_173;
 typedef long long swig_type_174;
 typedef long long swig_type_175;
-typedef _goslice_ swig_type_176;
-typedef long long swig_type_177;
+typedef long long swig_type_176;
+typedef _goslice_ swig_type_177;
 typedef long long swig_type_178;
 typedef long long swig_type_179;
 typedef long long swig_type_180;
 typedef long long swig_type_181;
-typedef _goslice_ swig_type_182;
-typedef long long swig_type_183;
-typedef _goslice_ swig_type_184;
-typedef long long swig_type_185;
-typedef _goslice_ swig_type_186;
-typedef long long swig_type_187;
+typedef long long swig_type_182;
+typedef _goslice_ swig_type_183;
+typedef long long swig_type_184;
+typedef _goslice_ swig_type_185;
+typedef long long swig_type_186;
+typedef _goslice_ swig_type_187;
 typedef long long swig_type_188;
-typedef _goslice_ swig_type_189;
-typedef long long swig_type_190;
+typedef long long swig_type_189;
+typedef _goslice_ swig_type_190;
 typedef long long swig_type_191;
-typedef _goslice_ swig_type_192;
-typedef long long swig_type_193;
+typedef long long swig_type_192;
+typedef _goslice_ swig_type_193;
 typedef long long swig_type_194;
-typedef _gostring_ swig_type_195;
+typedef long long swig_type_195;
 typedef _gostring_ swig_type_196;
-typedef long long swig_type_197;
-typedef _gostring_ swig_type_198;
+typedef _gostring_ swig_type_197;
+typedef long long swig_type_198;
 typedef _gostring_ swig_type_199;
-typedef long long swig_type_200;
-typedef _goslice_ swig_type_201;
-typedef long long swig_type_202;
+typedef _gostring_ swig_type_200;
+typedef long long swig_type_201;
+typedef _goslice_ swig_type_202;
 typedef long long swig_type_203;
 typedef long long swig_type_204;
 typedef long long swig_type_205;
-typedef _goslice_ swig_type_206;
-typedef long long swig_type_207;
-typedef _goslice_ swig_type_208;
-typedef long long swig_type_209;
-typedef _goslice_ swig_type_210;
-typedef long long swig_type_211;
+typedef long long swig_type_206;
+typedef _goslice_ swig_type_207;
+typedef long long swig_type_208;
+typedef _goslice_ swig_type_209;
+typedef long long swig_type_210;
+typedef _goslice_ swig_type_211;
 typedef long long swig_type_212;
 typedef long long swig_type_213;
 typedef long long swig_type_214;
 typedef long long swig_type_215;
 typedef long long swig_type_216;
-typedef _gostring_ swig_type_217;
+typedef long long swig_type_217;
 typedef _gostring_ swig_type_218;
-typedef long long swig_type_219;
+typedef _gostring_ swig_type_219;
 typedef long long swig_type_220;
 typedef long long swig_type_221;
 typedef long long swig_type_222;
 typedef long long swig_type_223;
 typedef long long swig_type_224;
-typedef _goslice_ swig_type_225;
-typedef long long swig_type_226;
+typedef long long swig_type_225;
+typedef _goslice_ swig_type_226;
 typedef long long swig_type_227;
 typedef long long swig_type_228;
 typedef long long swig_type_229;
-typedef _gostring_ swig_type_230;
+typedef long long swig_type_230;
 typedef _gostring_ swig_type_231;
-typedef long long swig_type_232;
-typedef _goslice_ swig_type_233;
-typedef long long swig_type_234;
-typedef _goslice_ swig_type_235;
-typedef long long swig_type_236;
+typedef _gostring_ swig_type_232;
+typedef long long swig_type_233;
+typedef _goslice_ swig_type_234;
+typedef long long swig_type_235;
+typedef _goslice_ swig_type_236;
 typedef long long swig_type_237;
 typedef long long swig_type_238;
 typedef long long swig_type_239;
@@ -271,8 +271,8 @@ typedef long long swig_type_241;
 typedef long long swig_type_242;
 typedef long long swig_type_243;
 typedef long long swig_type_244;
-typedef _goslice_ swig_type_245;
-typedef long long swig_type_246;
+typedef long long swig_type_245;
+typedef _goslice_ swig_type_246;
 typedef long long swig_type_247;
 typedef long long swig_type_248;
 typedef long long swig_type_249;
@@ -359,181 +359,182 @@ extern uintptr_t _wrap_quire_runtime_options_create_native_75d2147792a4b276(swig
 extern int _wrap_quire_runtime_options_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_options_set_num_threads_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_runtime_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_6 arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_stages_native_75d2147792a4b276(uintptr_t arg1, swig_type_7 arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_stage_key_file_native_75d2147792a4b276(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
 extern int _wrap_quire_runtime_options_set_log_level_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_7 arg2, swig_type_8 arg3, swig_voidp arg4);
+extern int _wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_9 arg2, swig_type_10 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_model_options_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_model_options_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_options_set_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_split_native_75d2147792a4b276(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_host_experts_native_75d2147792a4b276(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_reserve_native_75d2147792a4b276(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_split_native_75d2147792a4b276(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_reserve_native_75d2147792a4b276(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_planned_cache_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_scope_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_lazy_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_progress_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_num_shards_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_activation_dtype_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_15 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_options_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_cache_options_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_options_set_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_15 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_16 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_16 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_page_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_batch_size_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_window_sequences_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_type_20 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_queue_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_kv_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_drafter_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_drafts_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_quota_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_20 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_21 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_21 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_22 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_options_set_device_weight_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_step_stretch_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_22 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(uintptr_t arg1, swig_type_23 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_24 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_23 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(uintptr_t arg1, swig_type_24 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_25 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_pinned_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_overtakes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_25 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_26 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_27 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_26 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_27 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_28 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_runtime_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_num_devices_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_28 _wrap_quire_runtime_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_29 arg3, swig_voidp arg4);
-extern swig_type_30 _wrap_quire_runtime_device_description_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_31 arg3, swig_voidp arg4);
-extern swig_type_32 _wrap_quire_runtime_device_refusal_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_33 arg3, swig_voidp arg4);
-extern swig_type_34 _wrap_quire_runtime_device_memory_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_35 _wrap_quire_runtime_device_free_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_36 arg2, swig_type_37 arg3, swig_voidp arg4);
-extern swig_type_38 _wrap_quire_runtime_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_39 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_load_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_40 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_29 _wrap_quire_runtime_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_30 arg3, swig_voidp arg4);
+extern swig_type_31 _wrap_quire_runtime_device_description_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_32 arg3, swig_voidp arg4);
+extern swig_type_33 _wrap_quire_runtime_device_refusal_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_34 arg3, swig_voidp arg4);
+extern swig_type_35 _wrap_quire_runtime_device_memory_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_36 _wrap_quire_runtime_device_free_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_37 arg2, swig_type_38 arg3, swig_voidp arg4);
+extern swig_type_39 _wrap_quire_runtime_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_40 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_model_load_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_41 arg3, uintptr_t arg4, swig_voidp arg5);
 extern int _wrap_quire_model_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_state_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_wake_native_75d2147792a4b276(uintptr_t arg1, swig_type_41 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_model_evict_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_42 arg3, uintptr_t arg4, swig_voidp arg5);
+extern int _wrap_quire_model_wake_native_75d2147792a4b276(uintptr_t arg1, swig_type_42 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_model_evict_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_43 arg3, uintptr_t arg4, swig_voidp arg5);
 extern int _wrap_quire_model_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_43 arg2, swig_voidp arg3);
-extern swig_type_44 _wrap_quire_model_figure_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_45 _wrap_quire_model_encode_native_75d2147792a4b276(uintptr_t arg1, swig_type_46 arg2, int arg3, int arg4, swig_type_47 arg5, swig_voidp arg6);
-extern swig_type_48 _wrap_quire_model_decode_native_75d2147792a4b276(uintptr_t arg1, swig_type_49 arg2, int arg3, swig_type_50 arg4, swig_voidp arg5);
-extern swig_type_51 _wrap_quire_model_token_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_52 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_75d2147792a4b276(uintptr_t arg1, swig_type_53 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_44 arg2, swig_voidp arg3);
+extern swig_type_45 _wrap_quire_model_figure_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_46 _wrap_quire_model_encode_native_75d2147792a4b276(uintptr_t arg1, swig_type_47 arg2, int arg3, int arg4, swig_type_48 arg5, swig_voidp arg6);
+extern swig_type_49 _wrap_quire_model_decode_native_75d2147792a4b276(uintptr_t arg1, swig_type_50 arg2, int arg3, swig_type_51 arg4, swig_voidp arg5);
+extern swig_type_52 _wrap_quire_model_token_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_53 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_75d2147792a4b276(uintptr_t arg1, swig_type_54 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_is_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_special_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_54 _wrap_quire_model_eos_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_55 arg2, swig_voidp arg3);
+extern swig_type_55 _wrap_quire_model_eos_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_56 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tokenizer_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_vocab_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_56 _wrap_quire_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_57 arg2, swig_voidp arg3);
-extern swig_type_58 _wrap_quire_model_architecture_native_75d2147792a4b276(uintptr_t arg1, swig_type_59 arg2, swig_voidp arg3);
+extern swig_type_57 _wrap_quire_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_58 arg2, swig_voidp arg3);
+extern swig_type_59 _wrap_quire_model_architecture_native_75d2147792a4b276(uintptr_t arg1, swig_type_60 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_num_layers_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_hidden_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_heads_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_kv_heads_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_60 _wrap_quire_model_max_context_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_61 _wrap_quire_model_max_context_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern double _wrap_quire_model_bits_per_weight_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_61 _wrap_quire_model_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_62 _wrap_quire_model_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_63 arg2, swig_voidp arg3);
-extern swig_type_64 _wrap_quire_model_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_62 _wrap_quire_model_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_63 _wrap_quire_model_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_64 arg2, swig_voidp arg3);
+extern swig_type_65 _wrap_quire_model_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_shards_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_65 _wrap_quire_model_shard_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_66 _wrap_quire_model_shard_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_num_tensors_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_66 _wrap_quire_model_tensor_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_67 arg3, swig_voidp arg4);
-extern swig_type_68 _wrap_quire_model_tensor_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_69 arg3, swig_voidp arg4);
-extern swig_type_70 _wrap_quire_model_tensor_shape_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_71 arg3, swig_voidp arg4);
-extern swig_type_72 _wrap_quire_model_tensor_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_67 _wrap_quire_model_tensor_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_68 arg3, swig_voidp arg4);
+extern swig_type_69 _wrap_quire_model_tensor_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_70 arg3, swig_voidp arg4);
+extern swig_type_71 _wrap_quire_model_tensor_shape_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_72 arg3, swig_voidp arg4);
+extern swig_type_73 _wrap_quire_model_tensor_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tensor_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_create_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_close_native_75d2147792a4b276(uintptr_t arg1, swig_type_73 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_close_native_75d2147792a4b276(uintptr_t arg1, swig_type_74 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_set_quota_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_74 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_75 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_75 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_76 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_set_device_weight_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern swig_type_76 _wrap_quire_cache_required_bytes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_77 _wrap_quire_cache_required_bytes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_kv_format_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_77 _wrap_quire_cache_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_78 _wrap_quire_cache_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_vocab_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_create_queue_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_stats_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_78 _wrap_quire_cache_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_79 arg2, swig_type_80 arg3, swig_voidp arg4);
-extern swig_type_81 _wrap_quire_cache_query_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_82 arg3, uintptr_t arg4, swig_voidp arg5);
-extern swig_type_83 _wrap_quire_cache_pin_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_84 arg3, swig_type_85 arg4, uintptr_t arg5, swig_voidp arg6);
-extern int _wrap_quire_cache_unpin_native_75d2147792a4b276(uintptr_t arg1, swig_type_86 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_follow_pages_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_87 arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(uintptr_t arg1, swig_type_88 arg2, uintptr_t arg3, swig_type_89 arg4, swig_voidp arg5);
-extern swig_type_90 _wrap_quire_cache_score_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_91 arg3, swig_type_92 arg4, uintptr_t arg5, swig_type_93 arg6, swig_voidp arg7);
-extern swig_type_94 _wrap_quire_cache_logits_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_95 arg3, uintptr_t arg4, swig_type_96 arg5, swig_voidp arg6);
-extern swig_type_97 _wrap_quire_stats_page_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_98 _wrap_quire_stats_pages_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_99 _wrap_quire_stats_pages_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_100 _wrap_quire_stats_pages_cached_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_101 _wrap_quire_stats_pages_referenced_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_102 _wrap_quire_stats_pages_pinned_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_103 _wrap_quire_stats_pages_evicted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_104 _wrap_quire_stats_pages_deduplicated_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_105 _wrap_quire_stats_prefix_host_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_106 _wrap_quire_stats_prefix_host_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_107 _wrap_quire_stats_prefix_file_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_108 _wrap_quire_stats_prefix_file_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_109 _wrap_quire_stats_prefix_pages_restored_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_110 _wrap_quire_stats_prefix_files_refused_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_111 _wrap_quire_stats_jobs_queued_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_112 _wrap_quire_stats_jobs_running_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_113 _wrap_quire_stats_jobs_submitted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_114 _wrap_quire_stats_jobs_finished_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_115 _wrap_quire_stats_jobs_failed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_116 _wrap_quire_stats_jobs_cancelled_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_117 _wrap_quire_stats_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_118 _wrap_quire_stats_steps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_119 _wrap_quire_stats_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_120 _wrap_quire_stats_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_121 _wrap_quire_stats_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_122 _wrap_quire_stats_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_123 _wrap_quire_stats_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_124 _wrap_quire_stats_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
-extern swig_type_126 _wrap_quire_stats_histogram_count_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_79 _wrap_quire_cache_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_80 arg2, swig_type_81 arg3, swig_voidp arg4);
+extern swig_type_82 _wrap_quire_cache_query_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_83 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_84 _wrap_quire_cache_pin_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_85 arg3, swig_type_86 arg4, uintptr_t arg5, swig_voidp arg6);
+extern int _wrap_quire_cache_unpin_native_75d2147792a4b276(uintptr_t arg1, swig_type_87 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_follow_pages_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_88 arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(uintptr_t arg1, swig_type_89 arg2, uintptr_t arg3, swig_type_90 arg4, swig_voidp arg5);
+extern swig_type_91 _wrap_quire_cache_score_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_92 arg3, swig_type_93 arg4, uintptr_t arg5, swig_type_94 arg6, swig_voidp arg7);
+extern swig_type_95 _wrap_quire_cache_logits_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_96 arg3, uintptr_t arg4, swig_type_97 arg5, swig_voidp arg6);
+extern swig_type_98 _wrap_quire_stats_page_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_99 _wrap_quire_stats_pages_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_100 _wrap_quire_stats_pages_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_101 _wrap_quire_stats_pages_cached_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_102 _wrap_quire_stats_pages_referenced_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_103 _wrap_quire_stats_pages_pinned_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_104 _wrap_quire_stats_pages_evicted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_105 _wrap_quire_stats_pages_deduplicated_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_106 _wrap_quire_stats_prefix_host_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_107 _wrap_quire_stats_prefix_host_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_108 _wrap_quire_stats_prefix_file_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_109 _wrap_quire_stats_prefix_file_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_110 _wrap_quire_stats_prefix_pages_restored_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_111 _wrap_quire_stats_prefix_files_refused_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_112 _wrap_quire_stats_jobs_queued_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_113 _wrap_quire_stats_jobs_running_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_114 _wrap_quire_stats_jobs_submitted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_115 _wrap_quire_stats_jobs_finished_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_116 _wrap_quire_stats_jobs_failed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_117 _wrap_quire_stats_jobs_cancelled_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_118 _wrap_quire_stats_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_119 _wrap_quire_stats_steps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_120 _wrap_quire_stats_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_121 _wrap_quire_stats_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_122 _wrap_quire_stats_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_123 _wrap_quire_stats_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_124 _wrap_quire_stats_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_125 _wrap_quire_stats_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
+extern swig_type_127 _wrap_quire_stats_histogram_count_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_sum_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_quantile_native_75d2147792a4b276(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_127 _wrap_quire_stats_num_namespaces_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_128 _wrap_quire_stats_namespace_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_129 arg3, swig_voidp arg4);
+extern swig_type_128 _wrap_quire_stats_num_namespaces_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_129 _wrap_quire_stats_namespace_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_130 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_stats_namespace_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_130 _wrap_quire_stats_device_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_131 _wrap_quire_stats_device_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_stats_num_shards_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_131 _wrap_quire_stats_shard_device_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_132 _wrap_quire_stats_shard_device_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_stats_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_job_request_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_job_request_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_kind_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_messages_native_75d2147792a4b276(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_messages_native_75d2147792a4b276(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_chat_template_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_140 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_add_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_parse_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_new_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_drafts_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_new_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_140 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_banned_texts_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_heal_prompt_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_guidance_scale_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_ignore_eos_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_loop_guard_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
@@ -542,10 +543,10 @@ extern int _wrap_quire_job_request_set_json_order_native_75d2147792a4b276(uintpt
 extern int _wrap_quire_job_request_set_json_closed_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_json_plain_integers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_json_space_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_sampling_of_model_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_random_seed_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_75d2147792a4b276(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_75d2147792a4b276(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -556,11 +557,11 @@ extern int _wrap_quire_job_request_set_dry_base_native_75d2147792a4b276(uintptr_
 extern int _wrap_quire_job_request_set_dry_allowed_length_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_max_length_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_range_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_75d2147792a4b276(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_type_148 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_type_149 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_clear_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_smoothing_factor_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_temperature_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -577,10 +578,10 @@ extern int _wrap_quire_job_request_set_mirostat_tau_native_75d2147792a4b276(uint
 extern int _wrap_quire_job_request_set_mirostat_eta_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_probability_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_threshold_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(uintptr_t arg1, swig_type_151 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_skew_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(uintptr_t arg1, swig_type_151 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(uintptr_t arg1, swig_type_152 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(uintptr_t arg1, swig_type_152 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(uintptr_t arg1, swig_type_153 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_budget_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_emit_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
@@ -589,24 +590,24 @@ extern int _wrap_quire_job_request_set_top_log_probs_native_75d2147792a4b276(uin
 extern int _wrap_quire_job_request_set_raw_logits_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_type_153 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(uintptr_t arg1, swig_type_154 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_type_154 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(uintptr_t arg1, swig_type_155 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_progress_events_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_type_155 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_type_156 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_156 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_157 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_158 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_157 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_158 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_159 arg3, swig_voidp arg4);
-extern swig_type_160 _wrap_quire_job_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_161 arg2, uintptr_t arg3, swig_type_162 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_75d2147792a4b276(uintptr_t arg1, swig_type_163 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_submit_many_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_160 arg3, swig_voidp arg4);
+extern swig_type_161 _wrap_quire_job_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_162 arg2, uintptr_t arg3, swig_type_163 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_75d2147792a4b276(uintptr_t arg1, swig_type_164 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_job_cancel_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
@@ -614,77 +615,77 @@ extern int _wrap_quire_job_resume_native_75d2147792a4b276(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_164 _wrap_quire_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_job_seed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_166 _wrap_quire_job_seed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_166 _wrap_quire_job_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_167 arg2, swig_voidp arg3);
+extern swig_type_167 _wrap_quire_job_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_168 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_168 _wrap_quire_job_explain_native_75d2147792a4b276(uintptr_t arg1, swig_type_169 arg2, swig_voidp arg3);
-extern swig_type_170 _wrap_quire_job_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_171 _wrap_quire_job_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_172 _wrap_quire_job_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_173 _wrap_quire_job_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_174 _wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_175 _wrap_quire_job_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_176 arg2, swig_voidp arg3);
-extern swig_type_177 _wrap_quire_job_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_178 _wrap_quire_job_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_179 _wrap_quire_job_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_180 _wrap_quire_job_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_181 _wrap_quire_job_scores_native_75d2147792a4b276(uintptr_t arg1, swig_type_182 arg2, swig_voidp arg3);
-extern swig_type_183 _wrap_quire_job_raw_logits_native_75d2147792a4b276(uintptr_t arg1, swig_type_184 arg2, swig_voidp arg3);
-extern swig_type_185 _wrap_quire_job_embedding_native_75d2147792a4b276(uintptr_t arg1, swig_type_186 arg2, swig_voidp arg3);
+extern swig_type_169 _wrap_quire_job_explain_native_75d2147792a4b276(uintptr_t arg1, swig_type_170 arg2, swig_voidp arg3);
+extern swig_type_171 _wrap_quire_job_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_172 _wrap_quire_job_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_173 _wrap_quire_job_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_174 _wrap_quire_job_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_175 _wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_176 _wrap_quire_job_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_177 arg2, swig_voidp arg3);
+extern swig_type_178 _wrap_quire_job_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_179 _wrap_quire_job_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_180 _wrap_quire_job_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_181 _wrap_quire_job_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_182 _wrap_quire_job_scores_native_75d2147792a4b276(uintptr_t arg1, swig_type_183 arg2, swig_voidp arg3);
+extern swig_type_184 _wrap_quire_job_raw_logits_native_75d2147792a4b276(uintptr_t arg1, swig_type_185 arg2, swig_voidp arg3);
+extern swig_type_186 _wrap_quire_job_embedding_native_75d2147792a4b276(uintptr_t arg1, swig_type_187 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_187 _wrap_quire_queue_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_188 arg2, uintptr_t arg3, swig_type_189 arg4, swig_voidp arg5);
-extern swig_type_190 _wrap_quire_queue_ready_native_75d2147792a4b276(uintptr_t arg1, swig_type_191 arg2, uintptr_t arg3, swig_type_192 arg4, swig_voidp arg5);
+extern swig_type_188 _wrap_quire_queue_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_189 arg2, uintptr_t arg3, swig_type_190 arg4, swig_voidp arg5);
+extern swig_type_191 _wrap_quire_queue_ready_native_75d2147792a4b276(uintptr_t arg1, swig_type_192 arg2, uintptr_t arg3, swig_type_193 arg4, swig_voidp arg5);
 extern int _wrap_quire_queue_set_log_level_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_193 _wrap_quire_event_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_194 _wrap_quire_event_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_194 _wrap_quire_event_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_195 _wrap_quire_event_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_195 _wrap_quire_event_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_196 _wrap_quire_event_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_response_kind_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_196 _wrap_quire_event_response_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_197 _wrap_quire_event_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_198 _wrap_quire_event_call_name_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_199 _wrap_quire_event_call_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_200 _wrap_quire_event_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_201 arg2, swig_voidp arg3);
-extern swig_type_202 _wrap_quire_event_first_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_203 _wrap_quire_event_kept_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_204 _wrap_quire_event_kept_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_205 _wrap_quire_event_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_206 arg2, swig_voidp arg3);
-extern swig_type_207 _wrap_quire_event_top_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_208 arg2, swig_voidp arg3);
-extern swig_type_209 _wrap_quire_event_top_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_210 arg2, swig_voidp arg3);
-extern swig_type_211 _wrap_quire_event_progress_done_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_212 _wrap_quire_event_progress_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_197 _wrap_quire_event_response_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_198 _wrap_quire_event_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_199 _wrap_quire_event_call_name_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_200 _wrap_quire_event_call_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_201 _wrap_quire_event_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_202 arg2, swig_voidp arg3);
+extern swig_type_203 _wrap_quire_event_first_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_204 _wrap_quire_event_kept_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_205 _wrap_quire_event_kept_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_206 _wrap_quire_event_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_207 arg2, swig_voidp arg3);
+extern swig_type_208 _wrap_quire_event_top_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_209 arg2, swig_voidp arg3);
+extern swig_type_210 _wrap_quire_event_top_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_211 arg2, swig_voidp arg3);
+extern swig_type_212 _wrap_quire_event_progress_done_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_213 _wrap_quire_event_progress_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_log_level_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_213 _wrap_quire_event_lost_lines_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_214 _wrap_quire_event_lost_lines_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_change_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_medium_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_214 _wrap_quire_event_page_number_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_215 _wrap_quire_event_page_hash_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_216 _wrap_quire_event_page_parent_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_217 _wrap_quire_event_page_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_215 _wrap_quire_event_page_number_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_216 _wrap_quire_event_page_hash_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_217 _wrap_quire_event_page_parent_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_218 _wrap_quire_event_page_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_stop_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_218 _wrap_quire_event_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_219 _wrap_quire_event_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_220 _wrap_quire_event_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_221 _wrap_quire_event_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_222 _wrap_quire_event_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_223 _wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_224 _wrap_quire_event_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_225 arg2, swig_voidp arg3);
-extern swig_type_226 _wrap_quire_event_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_227 _wrap_quire_event_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_228 _wrap_quire_event_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_229 _wrap_quire_event_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_219 _wrap_quire_event_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_220 _wrap_quire_event_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_221 _wrap_quire_event_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_222 _wrap_quire_event_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_223 _wrap_quire_event_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_224 _wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_225 _wrap_quire_event_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_226 arg2, swig_voidp arg3);
+extern swig_type_227 _wrap_quire_event_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_228 _wrap_quire_event_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_229 _wrap_quire_event_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_230 _wrap_quire_event_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_230 _wrap_quire_event_error_message_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_231 _wrap_quire_event_error_parameter_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_231 _wrap_quire_event_error_message_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_232 _wrap_quire_event_error_parameter_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
@@ -692,34 +693,31 @@ extern int _wrap_quire_cancel_is_triggered_native_75d2147792a4b276(uintptr_t arg
 extern int _wrap_quire_cancel_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_plan_create_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_232 _wrap_quire_plan_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_233 arg2, swig_voidp arg3);
-extern swig_type_234 _wrap_quire_plan_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_235 arg2, swig_voidp arg3);
+extern swig_type_233 _wrap_quire_plan_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_234 arg2, swig_voidp arg3);
+extern swig_type_235 _wrap_quire_plan_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_236 arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_kv_format_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_236 _wrap_quire_plan_total_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_237 _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_238 _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_239 _wrap_quire_plan_head_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_240 _wrap_quire_plan_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_241 _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_242 _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_243 _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_237 _wrap_quire_plan_total_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_238 _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_239 _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_240 _wrap_quire_plan_head_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_241 _wrap_quire_plan_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_242 _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_243 _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_244 _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_num_devices_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_244 _wrap_quire_plan_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_245 arg3, swig_voidp arg4);
+extern swig_type_245 _wrap_quire_plan_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_246 arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_device_num_layers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_plan_device_num_host_experts_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_246 _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_247 _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_248 _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_249 _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_250 _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_251 _wrap_quire_plan_device_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_252 _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_253 _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_254 _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_255 _wrap_quire_plan_device_step_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_247 _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_248 _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_249 _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_250 _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_251 _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_252 _wrap_quire_plan_device_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_253 _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_254 _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_255 _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_layers_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_layer_device_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_plan_layer_experts_device_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern swig_type_256 _wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_cache_groups_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_cache_group_window_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
@@ -1105,6 +1103,34 @@ _swig_i_1 = arg2
 	return swig_r
 }
 
+func Quire_runtime_options_set_stages(arg1 RuntimeOptionsHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_stages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_7)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_runtime_options_set_stage_key_file(arg1 RuntimeOptionsHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_stage_key_file_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
 func Quire_runtime_options_set_log_level(arg1 RuntimeOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -1123,7 +1149,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_7)(unsafe.Pointer(&_swig_i_1)), C.swig_type_8(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_type_10(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1155,7 +1181,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1169,7 +1195,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1183,21 +1209,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
-	if Swig_escape_always_false {
-		Swig_escape_val = _swig_i_1
-	}
-	return swig_r
-}
-
-func Quire_model_options_set_host_experts(arg1 ModelOptionsHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
-	var swig_r int32
-	var _swig_i_0 uintptr
-_swig_i_0 = uintptr(arg1)
-	var _swig_i_1 string
-_swig_i_1 = arg2
-	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_host_experts_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_13)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1211,7 +1223,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_13)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_14)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1286,7 +1298,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_14)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1318,7 +1330,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1331,7 +1343,7 @@ func Quire_cache_options_set_max_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_16(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_17(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1341,7 +1353,7 @@ func Quire_cache_options_set_min_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_17(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_18(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1351,7 +1363,7 @@ func Quire_cache_options_set_page_idle_ns(arg1 CacheOptionsHandle, arg2 int64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_18(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1401,7 +1413,7 @@ func Quire_cache_options_set_max_seq_len(arg1 CacheOptionsHandle, arg2 int64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_20(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1465,7 +1477,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_21)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1480,7 +1492,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_21)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_22)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1513,7 +1525,7 @@ func Quire_cache_options_set_prefix_bytes(arg1 CacheOptionsHandle, arg2 int64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_22(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_23(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1524,7 +1536,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_24)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1537,7 +1549,7 @@ func Quire_cache_options_set_prefix_directory_bytes(arg1 CacheOptionsHandle, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_24(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_25(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1567,7 +1579,7 @@ func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_25(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_26(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1577,7 +1589,7 @@ func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_26(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_27(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1587,7 +1599,7 @@ func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_27(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_28(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1627,7 +1639,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_29)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_30)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1641,7 +1653,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_32)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1655,7 +1667,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1690,7 +1702,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_36)(unsafe.Pointer(&_swig_i_1)), C.swig_type_37(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_1)), C.swig_type_38(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1703,7 +1715,7 @@ func Quire_runtime_metrics(arg1 RuntimeHandle, arg2 []byte, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_39)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1734,7 +1746,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (uintptr)(C._wrap_quire_model_load_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_40(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (uintptr)(C._wrap_quire_model_load_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_41(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	var swig_r_1 ModelHandle
 swig_r_1 = ModelHandle(swig_r)
 	return swig_r_1
@@ -1766,7 +1778,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_model_wake_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_41(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_model_wake_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_42(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1779,7 +1791,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_model_evict_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_42(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_model_evict_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_43(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1799,7 +1811,7 @@ func Quire_model_set_idle_timeout_ns(arg1 ModelHandle, arg2 int64, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_43(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_44(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1823,7 +1835,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_46)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_48)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1841,7 +1853,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1858,7 +1870,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_52)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1872,7 +1884,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_54)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1905,7 +1917,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_55)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1936,7 +1948,7 @@ func Quire_model_path(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_57)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_58)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1949,7 +1961,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_59)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_60)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2025,7 +2037,7 @@ func Quire_model_drafter(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_64)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2076,7 +2088,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_67)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_68)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2090,7 +2102,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_69)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_70)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2104,7 +2116,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_71)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2161,7 +2173,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_close_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_73(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_close_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_74(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2185,7 +2197,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_74)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_75)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2200,7 +2212,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_75)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_76)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2285,7 +2297,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_79)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_80)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_80)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_81)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2305,7 +2317,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_query_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_82(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_83(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -2320,7 +2332,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_4 uintptr
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_84(_swig_i_2), C.swig_type_85(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_85(_swig_i_2), C.swig_type_86(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
 	return swig_r
 }
 
@@ -2330,7 +2342,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_86(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_87(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2342,7 +2354,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_87(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_88(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2356,7 +2368,7 @@ _swig_i_1 = arg2
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_88)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_89(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_89)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_90(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2375,7 +2387,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_91(_swig_i_2), C.swig_type_92(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_93)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_92(_swig_i_2), C.swig_type_93(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_94)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg6
 	}
@@ -2393,7 +2405,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_95(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_96)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_96(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_97)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg5
 	}
@@ -2656,7 +2668,7 @@ func Quire_stats_accepted_by_position(arg1 StatsHandle, arg2 []int64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_stats_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_stats_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2710,7 +2722,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2824,7 +2836,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2837,7 +2849,7 @@ func Quire_job_request_add_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2851,7 +2863,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2865,7 +2877,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2879,7 +2891,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2893,7 +2905,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_138)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2918,7 +2930,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_138)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2931,7 +2943,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2994,7 +3006,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3008,7 +3020,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3031,7 +3043,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3064,7 +3076,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3077,7 +3089,7 @@ func Quire_job_request_set_negative_prompt_tokens(arg1 JobRequestHandle, arg2 []
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_145)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3173,7 +3185,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_145)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3207,7 +3219,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_146(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_147(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3317,7 +3329,7 @@ func Quire_job_request_set_dry_breakers(arg1 JobRequestHandle, arg2 []int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3342,7 +3354,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3364,7 +3376,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_150)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3537,7 +3549,7 @@ func Quire_job_request_set_xtc_ignored(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_150)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_151)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3561,7 +3573,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_151)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_152)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3575,7 +3587,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_152)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_153)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3668,7 +3680,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_153(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_154(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3678,7 +3690,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_154(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_155(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3730,7 +3742,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_155)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_156)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3753,7 +3765,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_156(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_157(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3763,7 +3775,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_157(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_158(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3773,7 +3785,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_158(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_159(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3833,7 +3845,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_159)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_160)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3849,7 +3861,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_161(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_162)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_162(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_163)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3864,7 +3876,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_163(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_164(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -3988,7 +4000,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_167)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_168)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4010,7 +4022,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_169)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_170)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4068,7 +4080,7 @@ func Quire_job_accepted_by_position(arg1 JobHandle, arg2 []int64, arg3 *ErrorHan
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_176)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_177)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4117,7 +4129,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_182)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_183)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4130,7 +4142,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_184)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_185)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4143,7 +4155,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_186)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_187)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4170,7 +4182,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_188(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_189)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_189(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_190)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -4186,7 +4198,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_191(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_192)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_192(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_193)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -4363,7 +4375,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_201)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_202)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4403,7 +4415,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_206)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_207)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4416,7 +4428,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_208)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_209)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4429,7 +4441,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_210)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_211)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4610,7 +4622,7 @@ func Quire_event_accepted_by_position(arg1 EventHandle, arg2 []int64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_225)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_226)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4761,7 +4773,7 @@ func Quire_plan_model_path(arg1 PlanHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_233)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_234)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4774,7 +4786,7 @@ func Quire_plan_drafter(arg1 PlanHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_235)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_236)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4878,7 +4890,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_245)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_246)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4892,16 +4904,6 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	swig_r = (int32)(C._wrap_quire_plan_device_num_layers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
-	return swig_r
-}
-
-func Quire_plan_device_num_host_experts(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
-	var swig_r int32
-	var _swig_i_0 uintptr
-_swig_i_0 = uintptr(arg1)
-	_swig_i_1 := arg2
-	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_device_num_host_experts_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4995,16 +4997,6 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
-func Quire_plan_device_step_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
-	var swig_r int64
-	var _swig_i_0 uintptr
-_swig_i_0 = uintptr(arg1)
-	_swig_i_1 := arg2
-	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_step_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
-	return swig_r
-}
-
 func Quire_plan_num_layers(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -5021,16 +5013,6 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	swig_r = (int32)(C._wrap_quire_plan_layer_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
-	return swig_r
-}
-
-func Quire_plan_layer_experts_device(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
-	var swig_r int32
-	var _swig_i_0 uintptr
-_swig_i_0 = uintptr(arg1)
-	_swig_i_1 := arg2
-	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_layer_experts_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 

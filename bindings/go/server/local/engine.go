@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	goruntime "runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,7 +79,8 @@ func newRuntime(config *server.Config) (*quire.Runtime, error) {
 	if granted := server.GrantedProcessors(os.DirFS("/")); threads == 0 && granted > 0 && granted < goruntime.NumCPU() {
 		threads = granted
 	}
-	return quire.NewRuntime(quire.RuntimeOptions{NumThreads: threads, MemoryBudgets: config.MemoryBudgets})
+	return quire.NewRuntime(quire.RuntimeOptions{NumThreads: threads, MemoryBudgets: config.MemoryBudgets,
+		Stages: strings.Join(config.Stages, ","), StageKeyFile: config.StageKeyFile})
 }
 
 // Version returns the version of the library.

@@ -186,6 +186,9 @@ func TestEachFieldOfTheConfigurationIsChecked(t *testing.T) {
 		"origins[0]":         func(c *server.Config) { c.Origins = []string{"chat.example.com"} },
 		"hosts[0]":           func(c *server.Config) { c.Hosts = []string{"http://a"} },
 		"memory_budgets.cpu": func(c *server.Config) { c.MemoryBudgets = map[string]int64{"cpu": -1} },
+		"stages[1]":          func(c *server.Config) { c.Stages = []string{"tcp://10.0.0.2:7430", "cuda:0"} },
+		"stages[0]":          func(c *server.Config) { c.Stages, c.StageKeyFile = []string{"tcp://10.0.0.2"}, "key" },
+		"stage_key_file":     func(c *server.Config) { c.Stages = []string{"tcp://10.0.0.2:7430"} },
 	} {
 		config := base()
 		change(config)
@@ -231,5 +234,6 @@ func TestAChangeThatNeedsARestartIsNamed(t *testing.T) {
 	expect(t, len(config(func(c *server.Config) { c.MemoryBudgets = map[string]int64{"cpu": 1} }).NeedsRestart(started)), 0)
 	expect(t, config(func(c *server.Config) {
 		c.Listen, c.Threads, c.Limits.MaxConnections = "127.0.0.1:1", 2, 7
-	}).NeedsRestart(started), []string{"listen", "threads", "limits.max_connections"})
+		c.Stages, c.StageKeyFile = []string{"tcp://10.0.0.2:7430"}, "key"
+	}).NeedsRestart(started), []string{"listen", "threads", "stages", "stage_key_file", "limits.max_connections"})
 }

@@ -1,0 +1,45 @@
+#include "core/engine/model/serve_stage.h"
+
+#include "core/base/deadline.h"
+#include "core/base/error.h"
+#include "core/stages/stage_server.h"
+
+namespace quire {
+namespace {
+
+StageServerOptions server_options(Runtime& runtime, DeviceRegistry& devices, const StageServing& serving) {
+  if (devices.stage_key_file().empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "stage_key_file: not set; give a file with a key, such as one of: openssl rand -hex 32")
+        .at("stage_key_file");
+  }
+  StageServerOptions options;
+  options.address = with_parameter("listen", [&] { return parse_address(serving.listen, true); });
+  options.key = with_parameter("stage_key_file",
+                               [&] { return read_key_file(runtime.files(), devices.stage_key_file()); });
+  options.device = devices.open({});
+  if (options.device->is_remote()) {
+    throw Error(ErrorCode::invalid_argument, "device: {} is a stage itself; choose a device of this machine",
+                options.device->name())
+        .at("device");
+  }
+  options.memory_bytes = serving.memory_bytes;
+  options.models = serving.models;
+  options.files = &runtime.files();
+  options.threads = &runtime.threads();
+  options.log = runtime.log();
+  return options;
+}
+
+}  // namespace
+
+void serve_stage(Runtime& runtime, DeviceRegistry& devices, const StageServing& serving, const Wait& wait) {
+  StageServer server(server_options(runtime, devices, serving));
+  runtime.log()(LogLevel::info, "the stage listens at {}", server.address().text());
+  server.run_until(deadline_after(steady_clock().now(), wait.timeout),
+                   wait.cancel == nullptr ? nullptr : &wait.cancel->flag());
+  if (wait.cancelled()) throw Error(ErrorCode::cancelled, "the stage was stopped");
+  throw Error(ErrorCode::timeout, "the stage has served for its time");
+}
+
+}  // namespace quire

@@ -1,0 +1,230 @@
+#include "core/stages/stage_host.h"
+
+#include <cstring>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/models/transformer_executor.h"
+#include "core/stages/stage_device.h"
+
+namespace quire {
+namespace {
+
+constexpr std::string_view kScheme = "tcp://";
+
+struct NoFields {
+  template <typename Wire>
+  void fields(Wire&) {}
+};
+
+struct IdField {
+  uint64_t id = 0;
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(id);
+  }
+};
+
+struct PagesField {
+  int32_t num_pages = 0;
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(num_pages);
+  }
+};
+
+class StageExecutor final : public RemoteExecutor {
+ public:
+  StageExecutor(std::shared_ptr<StageConnection> connection, std::shared_ptr<StageCounters> counters,
+                const CacheRequest& request)
+      : connection_(std::move(connection)),
+        counters_(std::move(counters)),
+        stored_(connection_->ask<ExecutorAnswer>(StageRequest::create_executor, request)) {
+    stored_.page_bytes.resize(1 + request.options.kv.windows.size());
+  }
+  // Waits for the stage, so that its memory is free afterwards.
+  ~StageExecutor() override {
+    try {
+      connection_->ask<NoFields>(StageRequest::close, NoFields());
+    } catch (const std::exception&) {  // a lost stage has freed it by itself
+    }
+  }
+
+  void acquire_weights(const RemoteLayers& layers) override;
+  void release_weights() override { connection_->ask<NoFields>(StageRequest::release_weights, NoFields()); }
+
+  void forward(const Batch& batch, gsl::span<float> rows) override {
+    const TimePoint begin = steady_clock().now();
+    wire_.clear();
+    write_batch(batch, wire_);
+    const auto bytes = gsl::as_writable_bytes(rows);
+    const StageAnswer answer =
+        connection_->call(StageRequest::forward, wire_.bytes(), bytes, kPlainMessageBytes + bytes.size());
+    copy(answer, bytes);
+    ++counters_->num_passes;
+    counters_->pass_nanoseconds += static_cast<uint64_t>((steady_clock().now() - begin).count());
+  }
+  void set_num_pages(int32_t num_pages) override {
+    connection_->ask<NoFields>(StageRequest::set_num_pages, PagesField{num_pages});
+  }
+
+  uint64_t page_bytes(int32_t table) const override { return stored_.page_bytes[static_cast<size_t>(table)]; }
+  uint64_t state_bytes() const override { return stored_.state_bytes; }
+  void read_page(int32_t table, PageId page, gsl::span<std::byte> out) override {
+    read(StageRequest::read_page, {table, page.value}, out);
+  }
+  void write_page(int32_t table, PageId page, gsl::span<const std::byte> bytes) override {
+    write(StageRequest::write_page, {table, page.value}, bytes);
+  }
+  void read_state(int32_t slot, int32_t bank, gsl::span<std::byte> out) override {
+    read(StageRequest::read_state, {slot, bank}, out);
+  }
+  void write_state(int32_t slot, int32_t bank, gsl::span<const std::byte> bytes) override {
+    write(StageRequest::write_state, {slot, bank}, bytes);
+  }
+
+ private:
+  void copy(const StageAnswer& answer, gsl::span<std::byte> out) {
+    if (answer.bytes().size() != out.size()) connection_->lose("an answer of another size");
+    std::memcpy(out.data(), answer.bytes().data(), out.size());
+  }
+  void read(StageRequest request, StoredPart part, gsl::span<std::byte> out) {
+    wire_.clear();
+    part.fields(wire_);
+    copy(connection_->call(request, wire_.bytes(), {}, kPlainMessageBytes + out.size()), out);
+  }
+  void write(StageRequest request, StoredPart part, gsl::span<const std::byte> bytes) {
+    wire_.clear();
+    part.fields(wire_);
+    connection_->call(request, wire_.bytes(), bytes);
+  }
+
+  const std::shared_ptr<StageConnection> connection_;
+  const std::shared_ptr<StageCounters> counters_;
+  ExecutorAnswer stored_;
+  WireWriter wire_;
+};
+
+// Layers of a stage. Planned ones share the connection of the stage's device.
+class StageLayersOfHost final : public RemoteLayers {
+ public:
+  StageLayersOfHost(std::shared_ptr<StageHost> host, std::shared_ptr<StageConnection> connection,
+                    std::shared_ptr<StageCounters> counters, BuildAnswer built)
+      : host_(std::move(host)),
+        connection_(std::move(connection)),
+        counters_(std::move(counters)),
+        built_(std::move(built)) {}
+  // Waits for the stage, so that its memory is free afterwards.
+  ~StageLayersOfHost() override {
+    try {
+      connection_->ask<NoFields>(StageRequest::drop, IdField{built_.id});
+    } catch (const std::exception&) {  // a lost stage has freed them by itself
+    }
+  }
+
+  uint64_t id() const { return built_.id; }
+  const RemoteWeightBytes& bytes() const override { return built_.bytes; }
+
+  RemoteCacheBytes plan_cache(const TransformerExecutorOptions& options) const override {
+    auto plan = connection_->ask<CachePlanAnswer>(StageRequest::plan_cache, CacheRequest{built_.id, options});
+    if (plan.kv.size() != built_.bytes.layers.size() || plan.states.size() != plan.kv.size())
+      connection_->lose("a plan of other layers");
+    for (size_t i = 0; i < plan.kv.size(); ++i) plan.bytes.layers.push_back({plan.kv[i], plan.states[i]});
+    return plan.bytes;
+  }
+
+  std::unique_ptr<RemoteExecutor> create_executor(const TransformerExecutorOptions& options) const override {
+    return std::make_unique<StageExecutor>(host_->connect(), counters_, CacheRequest{built_.id, options});
+  }
+
+ private:
+  const std::shared_ptr<StageHost> host_;
+  const std::shared_ptr<StageConnection> connection_;
+  const std::shared_ptr<StageCounters> counters_;
+  const BuildAnswer built_;
+};
+
+void StageExecutor::acquire_weights(const RemoteLayers& layers) {
+  const auto& of_stage = dynamic_cast<const StageLayersOfHost&>(layers);
+  connection_->ask<NoFields>(StageRequest::acquire_weights, IdField{of_stage.id()});
+}
+
+void require_same_release(const std::string& name, const StageDescription& description) {
+  if (description.version == library_version()) return;
+  throw Error(ErrorCode::version,
+              "the stage {} has version {} of Quire, this process has {}; install one release on both", name,
+              printable(description.version), library_version())
+      .at("device");
+}
+
+bool is_same_device(const StageDescription& a, const StageDescription& b) {
+  return a.table == b.table && a.capabilities == b.capabilities && a.mechanisms == b.mechanisms &&
+         a.activation_dtype == b.activation_dtype;
+}
+
+}  // namespace
+
+bool is_stage_name(std::string_view name) {
+  return name.starts_with(kScheme);
+}
+
+std::shared_ptr<StageHost> StageHost::create(const std::string& name, std::string key,
+                                             const ThreadFactory& threads) {
+  if (!is_stage_name(name))
+    throw Error(ErrorCode::invalid_argument, "\"{}\" is not a stage such as tcp://10.0.0.2:7430",
+                printable(name));
+  StageAddress stage{name, parse_address(std::string_view(name).substr(kScheme.size())), std::move(key),
+                     &threads};
+  return std::shared_ptr<StageHost>(new StageHost(std::move(stage)));
+}
+
+std::shared_ptr<StageConnection> StageHost::connect() const {
+  return std::make_shared<StageConnection>(stage_, counters_);
+}
+
+// Connects anew if the connection was lost, to a stage that was started again on the same device.
+std::shared_ptr<StageConnection> StageHost::control() {
+  const MutexLock lock(mutex_);
+  if (control_ != nullptr && !control_->is_lost()) return control_;
+  const bool is_first = control_ == nullptr;
+  auto connection = connect();
+  auto description = connection->ask<StageDescription>(StageRequest::describe, NoFields());
+  require_same_release(stage_.name, description);
+  if (!is_first && !is_same_device(description, description_)) {
+    throw Error(ErrorCode::device_lost,
+                "the stage {} was started again on a device of another kind; create a new runtime",
+                stage_.name)
+        .at("device");
+  }
+  description_ = std::move(description);
+  control_ = std::move(connection);
+  return control_;
+}
+
+std::shared_ptr<Device> StageHost::open_device() {
+  (void)control();
+  const MutexLock lock(mutex_);
+  return make_stage_device(stage_.name, description_, counters_, shared_from_this());
+}
+
+bool StageHost::is_connected() {
+  const MutexLock lock(mutex_);
+  return control_ != nullptr && !control_->is_lost();
+}
+
+std::shared_ptr<const RemoteLayers> StageHost::build(const RemoteBuild& what) {
+  const bool is_plan = what.mode == BuildMode::plan;
+  const std::shared_ptr<StageConnection> connection = is_plan ? control() : connect();
+  const BuildRequest request{what.model.path,
+                             what.model.identity,
+                             what.first_layer,
+                             what.end_layer,
+                             static_cast<int32_t>(what.activations),
+                             is_plan};
+  auto built = connection->ask<BuildAnswer>(StageRequest::build, request, what.model.cancel);
+  if (built.bytes.layers.size() != static_cast<size_t>(what.end_layer - what.first_layer))
+    connection->lose("a build of other layers");
+  return std::make_shared<StageLayersOfHost>(shared_from_this(), connection, counters_, std::move(built));
+}
+
+}  // namespace quire

@@ -1,0 +1,51 @@
+// The host's side of a stage: opens its device, and runs layers of models there.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/models/remote_stage.h"
+#include "core/stages/stage_connection.h"
+#include "core/tensor/device.h"
+
+namespace quire {
+
+// Returns whether a name of a device is that of a stage: "tcp://HOST:PORT".
+bool is_stage_name(std::string_view name);
+
+// One stage of a runtime. Connects when its device is opened, and again when the connection was lost. Each
+// loaded model and each cache has a connection of its own. Thread-safe.
+class StageHost final : public StagePeer, public std::enable_shared_from_this<StageHost> {
+ public:
+  // Throws ErrorCode::invalid_argument for a name that is_stage_name does not accept or a malformed address.
+  static std::shared_ptr<StageHost> create(const std::string& name, std::string key,
+                                           const ThreadFactory& threads = system_threads());
+
+  const std::string& name() const { return stage_.name; }
+  // Connects, and returns the device of the stage. Throws the errors of StageConnection, and
+  // ErrorCode::version if the stage has another version of the library.
+  std::shared_ptr<Device> open_device();
+  std::shared_ptr<const RemoteLayers> build(const RemoteBuild& what) override;
+  // Returns a new connection. Throws the errors of StageConnection.
+  std::shared_ptr<StageConnection> connect() const;
+
+  const StageCounters& counters() const { return *counters_; }
+  // Connects again if the connection was lost. Throws the errors of open_device.
+  void ensure_connected() { (void)control(); }
+  // Returns whether the stage was connected and is not known to be lost.
+  bool is_connected();
+
+ private:
+  explicit StageHost(StageAddress stage) : stage_(std::move(stage)) {}
+  std::shared_ptr<StageConnection> control();
+
+  const StageAddress stage_;
+  const std::shared_ptr<StageCounters> counters_ = std::make_shared<StageCounters>();
+  // Guards the connection for plans. Held while it is made.
+  Mutex mutex_;
+  std::shared_ptr<StageConnection> control_ QUIRE_GUARDED_BY(mutex_);
+  StageDescription description_ QUIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace quire

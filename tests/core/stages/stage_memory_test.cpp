@@ -1,0 +1,39 @@
+#include "core/stages/stage_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/core/stages/stage_fixture.h"
+#include "tests/support/expect_error.h"
+
+namespace quire::testing {
+namespace {
+
+TEST(StageMemory, KeepsItsLimit) {
+  const auto memory = std::make_shared<StageMemory>(open_cpu(), 1000);
+  EXPECT_EQ(memory->total_bytes(), 1000U);
+  {
+    StageMemory::Reservation first = memory->reserve(600, "the first");
+    EXPECT_EQ(memory->free_bytes(), 400U);
+    expect_error(ErrorCode::out_of_memory, {"the second", "401", "400", "1000"},
+                 [&] { (void)memory->reserve(401, "the second"); });
+    expect_error(ErrorCode::out_of_memory, {"1001"}, [&] { first.resize(1001, "the first"); });
+    EXPECT_EQ(memory->reserved_bytes(), 600U);
+    first.resize(1000, "the first");
+    EXPECT_EQ(memory->free_bytes(), 0U);
+    StageMemory::Reservation moved = std::move(first);
+    EXPECT_EQ(memory->reserved_bytes(), 1000U);
+    expect_error(ErrorCode::out_of_memory, {}, [&] { (void)memory->reserve(UINT64_MAX, "a hostile one"); });
+  }
+  EXPECT_EQ(memory->free_bytes(), 1000U);
+}
+
+TEST(StageMemory, WithoutALimitIsThatOfTheDevice) {
+  const auto memory = std::make_shared<StageMemory>(open_cpu(), 0);
+  EXPECT_GT(memory->total_bytes(), 0U);
+  const StageMemory::Reservation all = memory->reserve(uint64_t{1} << 60, "much");
+  EXPECT_GT(memory->free_bytes(), 0U);
+}
+
+}  // namespace
+}  // namespace quire::testing

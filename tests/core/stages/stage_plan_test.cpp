@@ -1,0 +1,106 @@
+// The bytes that a plan gives for each process are those that it takes, to the byte.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/models/drafting_executor.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/core/stages/stage_fixture.h"
+#include "tests/support/case_stride.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/golden_families.h"
+
+namespace quire::testing {
+namespace {
+
+std::shared_ptr<Device> cpu_with_limit(uint64_t bytes) {
+  kernels::DeviceOptions options;
+  options.num_threads = 2;
+  options.memory_limit_bytes = bytes;
+  return Device::open(kernels::cpu_backend(), 0, options);
+}
+
+ModelCacheOptions small_cache() {
+  ModelCacheOptions cache;
+  cache.max_tokens = 300;
+  cache.page_tokens = 16;
+  cache.max_chunk_tokens = 64;
+  cache.max_batch_size = 4;
+  return cache;
+}
+
+class StagePlans : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(StagePlans, EqualWhatIsTaken) {
+  const FamilyDirectory family(GetParam());
+  const auto cpu = open_cpu();
+  const auto far_cpu = open_cpu();
+  StageThread stage(far_cpu);
+  const auto device = join_stage(stage.name());
+  const int32_t num_layers = open_model_source(posix_file_system(), family.path())->config().num_layers;
+  for (const int32_t here : {0, num_layers / 2}) {
+    SCOPED_TRACE(here);
+    ModelPlanOptions options = options_on(family.path(), {cpu, device}, {here, num_layers - here});
+    options.cache = small_cache();
+    const ModelPlan plan = plan_model(options);
+    const auto model = load_planned(options);
+    EXPECT_EQ(cpu->memory_use().held_bytes, plan.memory.devices[0].weights());
+    EXPECT_EQ(far_cpu->memory_use().held_bytes, plan.memory.devices[1].weights());
+    EXPECT_EQ(stage.server().reserved_bytes(), plan.memory.devices[1].weights());
+    const auto executor =
+        make_executor(model->transformer(), executor_options(model->config(), plan.cache), nullptr);
+    EXPECT_EQ(cpu->memory_use().held_bytes, plan.memory.devices[0].total());
+    EXPECT_EQ(far_cpu->memory_use().held_bytes, plan.memory.devices[1].total());
+    EXPECT_EQ(stage.server().reserved_bytes(), plan.memory.devices[1].total());
+    EXPECT_EQ(plan.memory.devices[1].embedding + plan.memory.devices[1].head, 0U);
+  }
+  // All is freed when the calls that free it return.
+  EXPECT_EQ(far_cpu->memory_use().held_bytes, 0U);
+  EXPECT_EQ(stage.server().reserved_bytes(), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, StagePlans,
+                         ::testing::Values("llama3", "gemma3", "mixtral", "qwen3_next", "mamba2"),
+                         [](const auto& family) { return family.param; });
+
+class AutomaticSplit : public ::testing::Test {
+ protected:
+  ModelPlan plan_with(uint64_t here, uint64_t there) {
+    const auto cpu = cpu_with_limit(here);
+    StageThread stage(open_cpu(), there);
+    const auto device = join_stage(stage.name());
+    ModelPlanOptions options = options_on(QUIRE_EMBEDDED_MODEL, {cpu, device}, {});
+    options.devices[0].budget_bytes = here;
+    options.cache = small_cache();
+    return plan_model(options);
+  }
+  static int64_t layers_on(const ModelPlan& plan, int32_t device) {
+    const auto& layers = plan.memory.placement.device_of_layer;
+    return std::count(layers.begin(), layers.end(), device);
+  }
+};
+
+TEST_F(AutomaticSplit, FillsTheStageAndKeepsTheEnds) {
+  constexpr uint64_t kMuch = uint64_t{1} << 30;
+  const ModelPlan plan = plan_with(kMuch, kMuch);
+  EXPECT_EQ(layers_on(plan, 1), 8);
+  EXPECT_EQ(plan.memory.placement.embedding_device, 0);
+  EXPECT_EQ(plan.memory.placement.head_device, 0);
+  EXPECT_LE(plan.memory.devices[0].total(), kMuch);
+}
+
+TEST_F(AutomaticSplit, KeepsTheBudgetsOfBoth) {
+  constexpr uint64_t kMuch = uint64_t{1} << 30;
+  const ModelPlan whole = plan_with(kMuch, kMuch);
+  const uint64_t there = whole.memory.devices[1].total() * 3 / 4;
+  const ModelPlan plan = plan_with(kMuch, there);
+  EXPECT_GT(layers_on(plan, 0), 0);
+  EXPECT_GT(layers_on(plan, 1), 0);
+  EXPECT_LE(plan.memory.devices[1].total(), there);
+  expect_error(ErrorCode::out_of_memory, {"tcp://", "bytes free"},
+               [&] { (void)plan_with(uint64_t{1} << 20, there); });
+}
+
+}  // namespace
+}  // namespace quire::testing
