@@ -58,15 +58,15 @@ MemoryBytes plan_stage_of_shard(const Transformer& of, size_t stage_idx,
 
 }  // namespace
 
-std::vector<StageMemory> plan_stage(const Transformer& transformer, size_t stage_idx,
-                                    const TransformerExecutorOptions& options) {
-  std::vector<StageMemory> memory;
+std::vector<StageDeviceMemory> plan_stage(const Transformer& transformer, size_t stage_idx,
+                                          const TransformerExecutorOptions& options) {
+  std::vector<StageDeviceMemory> memory;
   for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
     const Transformer& of = transformer.at_rank(rank);
     const std::shared_ptr<Device>& device = of.stages[stage_idx].device;
     const auto found = std::find_if(memory.begin(), memory.end(),
-                                    [&](const StageMemory& other) { return other.device == device; });
-    StageMemory& on_device = found == memory.end() ? memory.emplace_back() : *found;
+                                    [&](const StageDeviceMemory& other) { return other.device == device; });
+    StageDeviceMemory& on_device = found == memory.end() ? memory.emplace_back() : *found;
     on_device.device = device;
     on_device.bytes += plan_stage_of_shard(of, stage_idx, options);
   }
@@ -226,10 +226,9 @@ DeviceDemand demand_of_shard(const Transformer& transformer, int32_t rank, bool 
     demand.embedding_bytes = of.embedding_taken_bytes();
     demand.head_bytes += of.drafter_taken_bytes() + plan_drafter(of, options).cache();
   }
-  for (size_t i = 0; i < all.layers.size(); ++i) {
-    const LayerCacheBytes cache = cache_bytes_of(of, *all.device, i, options.kv);
-    demand.layer_bytes.push_back(of.own_layer_bytes(0, i) + cache.pages + cache.states);
-  }
+  const std::vector<RemoteCacheBytes::Layer> caches = layers_of_cache(of, all, options);
+  for (size_t i = 0; i < caches.size(); ++i)
+    demand.layer_bytes.push_back(of.own_layer_bytes(0, i) + caches[i].kv + caches[i].states);
   return demand;
 }
 
@@ -252,7 +251,7 @@ DeviceDemand demand_of(const RemoteLayers& layers, const TransformerExecutorOpti
 }
 
 RemoteCacheBytes plan_inner_stage(const Transformer& stage, const TransformerExecutorOptions& options) {
-  const MemoryBytes bytes = plan_stage(stage, 0, options);
+  const MemoryBytes bytes = plan_stage_of_shard(stage, 0, options);
   return {layers_of_cache(stage, stage.stages.front(), options), bytes.kv, bytes.states, bytes.workspace,
           bytes.staging};
 }

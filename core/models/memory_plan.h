@@ -33,14 +33,14 @@ struct MemoryBytes {
 MemoryBytes plan_stage(const Device& device, const StageSizes& sizes);
 
 // Memory of a stage on one device.
-struct StageMemory {
+struct StageDeviceMemory {
   std::shared_ptr<Device> device;
   MemoryBytes bytes;
 };
 // Plans the pages, activations and contexts of all shards of a stage, and on the last stage of the draft
 // network. Each device occurs once, that of the first shard first.
-std::vector<StageMemory> plan_stage(const Transformer& transformer, size_t stage_idx,
-                                    const TransformerExecutorOptions& options);
+std::vector<StageDeviceMemory> plan_stage(const Transformer& transformer, size_t stage_idx,
+                                          const TransformerExecutorOptions& options);
 // Plans the pages, activations and context of the draft network; all bytes are 0 if there is no network.
 MemoryBytes plan_drafter(const Transformer& transformer, const TransformerExecutorOptions& options);
 

@@ -208,9 +208,9 @@ BuildAnswer StageSession::build(const BuildRequest& request) {
   layers->request = request;
   layers->transformer = build_layers(request, *source, BuildMode::plan);
   BuildAnswer answer;
-  answer.bytes.ropes = layers->transformer->rope_bytes(0);
+  answer.bytes.ropes = layers->transformer->stages.front().rope_bytes();
   for (size_t i = 0; i < static_cast<size_t>(layers->transformer->stages.front().num_layers); ++i)
-    answer.bytes.layers.push_back(layers->transformer->layer_taken_bytes(0, i));
+    answer.bytes.layers.push_back(layers->transformer->own_layer_bytes(0, i));
   if (!request.is_plan) {
     layers->memory =
         state_.memory->reserve(answer.bytes.layer_sum() + answer.bytes.ropes, "the weights of " + path);

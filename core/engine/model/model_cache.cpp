@@ -153,7 +153,7 @@ template <typename Visit>
 void each_stage_memory(const Model& model, const TransformerExecutorOptions& sizes, Visit visit) {
   const std::shared_ptr<const Transformer> transformer = model.transformer();
   for (size_t i = 0; i < transformer->stages.size(); ++i)
-    for (const StageMemory& memory : plan_stage(*transformer, i, sizes)) visit(memory);
+    for (const StageDeviceMemory& memory : plan_stage(*transformer, i, sizes)) visit(memory);
 }
 
 MemoryRequest memory_request_of(const std::shared_ptr<Device>& device, uint64_t bytes, const Model& model) {
@@ -168,7 +168,7 @@ PageMemory page_memory(const Model& model, TransformerExecutorOptions sizes) {
     sizes.kv.least_pages = num_pages;
     if (slots.least_slots > 0) sizes.kv.least_state_slots = slots.slots_at(num_pages);
     std::vector<MemoryRequest> memory_requests;
-    each_stage_memory(model, sizes, [&](const StageMemory& memory) {
+    each_stage_memory(model, sizes, [&](const StageDeviceMemory& memory) {
       memory_requests.push_back(
           memory_request_of(memory.device, memory.bytes.kv + memory.bytes.states, model));
     });
@@ -179,7 +179,7 @@ PageMemory page_memory(const Model& model, TransformerExecutorOptions sizes) {
 std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
                                       const TransformerExecutorOptions& sizes) {
   std::vector<MemoryLease> leases;
-  each_stage_memory(model, sizes, [&](const StageMemory& memory) {
+  each_stage_memory(model, sizes, [&](const StageDeviceMemory& memory) {
     leases.push_back(runtime.lease_memory(memory_request_of(memory.device, memory.bytes.cache(), model)));
   });
   const std::shared_ptr<const Transformer> transformer = model.transformer();
