@@ -1168,7 +1168,7 @@ type DevicePlan struct {
 	// The name of a device; device_idx counts from 0 in the order of the options.
 	Name string
 
-	// The number of layers on the device.
+	// The number of layers on the device, whole or a shard of them.
 	NumLayers int
 
 	// The bytes that the device has free, without the reserve and within the limit of the split.

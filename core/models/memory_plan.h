@@ -64,12 +64,15 @@ struct StateGroupPlan {
 
 struct MemoryPlan {
   Placement placement;
+  int32_t num_shards = 1;
   std::vector<uint64_t> layer_bytes;         // weights and pages of each layer
   std::vector<MemoryBytes> devices;          // in the order of the model's devices
   std::vector<CacheGroupPlan> cache_groups;  // the group without a window first, then by ascending window
   StateGroupPlan states;
 
   MemoryBytes total() const;
+  // Returns the number of layers that a device has, whole or a shard of them.
+  int32_t num_layers_on(int32_t device) const;
 };
 
 // Plans the memory of a transformer. `placement` is the one that it was built with, on num_devices devices.
