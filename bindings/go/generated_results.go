@@ -1168,7 +1168,7 @@ type DevicePlan struct {
 	// The name of a device; device_idx counts from 0 in the order of the options.
 	Name string
 
-	// The number of layers on the device.
+	// The number of layers on the device, whole or a shard of them.
 	NumLayers int
 
 	// The number of layers whose experts are on the device while the layer is on another one.

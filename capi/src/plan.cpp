@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include <quire/plan.h>
 
 #include "capi/src/arguments.h"
@@ -142,8 +140,7 @@ int64_t quire_plan_device_name(quire_plan* plan, int32_t device_idx, char* out_t
 int32_t quire_plan_device_num_layers(quire_plan* plan, int32_t device_idx, quire_error** error) {
   return get(plan, error, -1, [&](const PlanObject& of) {
     device_index(of, device_idx);
-    const std::vector<int32_t>& placed = of.plan.memory.placement.device_of_layer;
-    return static_cast<int32_t>(std::count(placed.begin(), placed.end(), device_idx));
+    return of.plan.memory.num_layers_on(device_idx);
   });
 }
 

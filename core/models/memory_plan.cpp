@@ -32,6 +32,13 @@ MemoryBytes plan_stage(const Device& device, const StageSizes& sizes) {
   return bytes;
 }
 
+int32_t MemoryPlan::num_layers_on(int32_t device) const {
+  const std::vector<int32_t>& first = placement.device_of_layer;
+  return static_cast<int32_t>(std::count_if(first.begin(), first.end(), [&](int32_t of_layer) {
+    return of_layer <= device && device <= placement.device_of_shard(of_layer, num_shards - 1);
+  }));
+}
+
 MemoryBytes MemoryPlan::total() const {
   return std::accumulate(devices.begin(), devices.end(), MemoryBytes(),
                          [](MemoryBytes sum, const MemoryBytes& device) { return sum += device; });
@@ -193,6 +200,7 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
                        const TransformerExecutorOptions& options) {
   MemoryPlan plan;
   plan.placement = placement;
+  plan.num_shards = transformer.shard.num_shards;
   plan.devices.resize(num_devices);
   plan.step_bytes.resize(num_devices);
   plan.cache_groups = cache_groups_of(options.kv);

@@ -67,6 +67,7 @@ struct StateGroupPlan {
 
 struct MemoryPlan {
   Placement placement;
+  int32_t num_shards = 1;
   std::vector<uint64_t> layer_bytes;         // weights and pages of each layer, on all devices
   std::vector<MemoryBytes> devices;          // in the order of the model's devices
   std::vector<uint64_t> step_bytes;          // weights that a step of one token reads on each device
@@ -74,6 +75,8 @@ struct MemoryPlan {
   StateGroupPlan states;
 
   MemoryBytes total() const;
+  // Returns the number of layers that a device has, whole or a shard of them.
+  int32_t num_layers_on(int32_t device) const;
 };
 
 // Plans the memory of a transformer. `placement` is the one that it was built with, on num_devices devices.

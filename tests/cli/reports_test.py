@@ -121,6 +121,12 @@ class Plan(command.CommandTest):
         self.assertEqual(two["kv_bytes"], one["kv_bytes"])
         self.assertGreaterEqual(two["layer_bytes"], one["layer_bytes"])
         self.assertIn("of 2 shards", self.succeed("plan", "--context", 256, "--shards", 2).stdout)
+        self.assertEqual(one["ways"], [])
+        both = ("plan", "--context", 256, "--device", "cpu,cpu", "--split", "3,5")
+        ways = self.json_of(*both)["ways"]
+        self.assertEqual([way["num_shards"] for way in ways], [1, 2])
+        self.assertEqual(ways[0]["device_bytes"], [device["total_bytes"] for device in self.json_of(*both)["devices"]])
+        self.assertIn("layers", self.succeed(*both).stdout)
         self.fail_with(2, ["shards"], "plan", "--shards", 65)
 
     def test_pages_grow_with_context_and_batch(self):

@@ -86,7 +86,7 @@ QUIRE_API int32_t quire_plan_num_devices(quire_plan* plan, quire_error** error);
 QUIRE_API int64_t quire_plan_device_name(quire_plan* plan, int32_t device_idx, char* out_text,
                                          size_t out_capacity, quire_error** error);
 
-/** Returns the number of layers on the device. */
+/** Returns the number of layers on the device, whole or a shard of them. */
 QUIRE_API int32_t quire_plan_device_num_layers(quire_plan* plan, int32_t device_idx, quire_error** error);
 
 /** Returns the number of layers whose experts are on the device while the layer is on another one. */

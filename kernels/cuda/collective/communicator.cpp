@@ -22,10 +22,17 @@ void store_control(uint32_t& word, uint32_t value) {
   __atomic_store_n(&word, value, __ATOMIC_RELEASE);
 }
 
-Inbox inbox_of(const Context& context) {
-  const GatherMemory& g = context.gathers;
-  return {reinterpret_cast<uint64_t*>(g.inbox), reinterpret_cast<uint64_t*>(g.inbox + g.layout.words_at),
-          g.inbox + g.layout.bytes_at};
+Inbox inbox_of(const Context& context, const InboxLayout& layout) {
+  uint8_t* const inbox = context.gathers.inbox;
+  return {reinterpret_cast<uint64_t*>(inbox), reinterpret_cast<uint64_t*>(inbox + layout.words_at),
+          inbox + layout.bytes_at};
+}
+
+// Returns the layout of all inboxes, which fits into the smallest. Bounds of the shards' results may differ.
+InboxLayout common_layout(const Communicator& all) {
+  uint64_t bytes = UINT64_MAX;
+  for (const Context* context : all.contexts) bytes = std::min(bytes, context->limits.gather_bytes);
+  return inbox_layout(static_cast<int32_t>(all.contexts.size()), bytes);
 }
 
 int32_t shards_on(const Device& device, const Communicator& all) {
@@ -50,8 +57,7 @@ Status connect_cards(const Communicator& all) {
 Status check_contexts(const Communicator& all) {
   for (const Context* context : all.contexts) {
     if (context->gathers.inbox != nullptr && context->communicator == nullptr &&
-        context->limits.num_shards == static_cast<int32_t>(all.contexts.size()) &&
-        context->gathers.layout.total_bytes == all.layout.total_bytes)
+        context->limits.num_shards == static_cast<int32_t>(all.contexts.size()))
       continue;
     return Device::fail(Status::invalid_argument,
                         "connect_shards: the contexts have other limits than shards of one stage");
@@ -60,8 +66,8 @@ Status check_contexts(const Communicator& all) {
 }
 
 Status make_communicator(Communicator& all) {
-  all.layout = all.contexts.front()->gathers.layout;
   if (const Status s = check_contexts(all); s != Status::ok) return s;
+  all.layout = common_layout(all);
   if (const Status s = connect_cards(all); s != Status::ok) return s;
   GatherArguments& a = all.arguments;
   a.num_shards = static_cast<int32_t>(all.contexts.size());
@@ -71,7 +77,7 @@ Status make_communicator(Communicator& all) {
   all.max_blocks = kMaxGatherBlocks;
   for (size_t r = 0; r < all.contexts.size(); ++r) {
     const Context& context = *all.contexts[r];
-    a.inboxes[r] = inbox_of(context);
+    a.inboxes[r] = inbox_of(context, all.layout);
     const int32_t blocks =
         max_gather_blocks(context.device->num_multiprocessors, shards_on(*context.device, all));
     all.max_blocks = std::min(all.max_blocks, blocks);
