@@ -115,7 +115,9 @@ std::vector<DeviceCapacity> device_capacities(const ModelPlanOptions& options,
                      [&](const ModelDevice& other) { return other.device->shares_backend(*device.device); });
     const auto twin_idx = static_cast<size_t>(twin - options.devices.begin());
     if (device.device->is_remote()) {
-      room.demand = demand_elsewhere(*device.device, options, executor_options(config, cache));
+      DeviceDemand demand = demand_elsewhere(*device.device, options, executor_options(config, cache));
+      room = capacity_of(device);  // after an answer, which has the free bytes
+      room.demand = std::move(demand);
     } else if (twin_idx < rooms.size()) {
       room.demand = rooms[twin_idx].demand;
     } else {
