@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "core/loader/host_tensor.h"
 #include "core/loader/weight_directory.h"
@@ -28,6 +29,8 @@ struct LoadMonitor {
   // May be set by any thread; the read then ends with ErrorCode::cancelled before its next piece. May be
   // nullptr.
   const std::atomic<bool>* cancel = nullptr;
+  // Ends waits for other processes with ErrorCode::cancelled. Reads do not look at it.
+  TimePoint deadline = TimePoint::max();
 };
 
 // Part of a directory that is read: everything, or only the tensors that determine the memory layout of

@@ -39,11 +39,11 @@ std::shared_ptr<const Transformer> build_with_drafter(const DraftSource* drafter
 // Returns what other processes need to find the model; nothing if no device belongs to one.
 std::optional<SharedModel> shared_model(ModelSource& source,
                                         const std::vector<std::shared_ptr<Device>>& devices,
-                                        const std::atomic<bool>* cancel) {
+                                        const LoadMonitor& monitor) {
   const bool any_remote =
       std::any_of(devices.begin(), devices.end(), [](const auto& device) { return device->is_remote(); });
   if (!any_remote) return std::nullopt;
-  return SharedModel{source.path(), source.identity(), cancel};
+  return SharedModel{source.path(), source.identity(), monitor.cancel, monitor.deadline};
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
 
 std::shared_ptr<const Transformer> Model::read_weights(const ModelOptions& options) const {
   const std::unique_ptr<WeightProvider> weights = options.source->weights(ReadScope::all, options.monitor);
-  const std::optional<SharedModel> shared = shared_model(*options.source, devices_, options.monitor.cancel);
+  const std::optional<SharedModel> shared = shared_model(*options.source, devices_, options.monitor);
   BuildOptions build_options;
   build_options.threads = options.threads;
   build_options.num_helpers = options.num_helpers;
@@ -187,7 +187,7 @@ std::shared_ptr<const Transformer> build_outline(ModelSource& source,
   options.num_shards = num_shards;
   options.activations = activations;
   options.mode = BuildMode::plan;
-  const std::optional<SharedModel> shared = shared_model(source, devices, nullptr);
+  const std::optional<SharedModel> shared = shared_model(source, devices, {});
   options.shared = shared ? &*shared : nullptr;
   return build_with_drafter(drafter, ReadScope::layout, {}, options, [&](const BuildOptions& build) {
     return build_transformer(source.config(), *source.weights(ReadScope::layout, {}), devices,

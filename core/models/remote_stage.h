@@ -12,6 +12,7 @@
 
 #include <gsl/gsl>
 
+#include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/base/sha256.h"
 #include "core/layers/layer_builder.h"
@@ -28,6 +29,7 @@ struct SharedModel {
   std::string path;   // as the process of the ends has it; others find it below a directory of their own
   Sha256 identity{};  // of its files (ModelSource::identity)
   const std::atomic<bool>* cancel = nullptr;  // ends a build when it is set; null: nothing does
+  TimePoint deadline = TimePoint::max();      // ends a build too
 };
 
 // Layers to build in another process.

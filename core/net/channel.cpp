@@ -8,7 +8,6 @@
 namespace quire {
 namespace {
 
-constexpr size_t kTagBytes = sizeof(Sha256);
 // The memory of a frame grows by this much, so that its declared size alone costs nothing.
 constexpr size_t kGrowthBytes = size_t{1} << 20;
 constexpr Duration kCancelPoll = std::chrono::milliseconds(50);
@@ -69,13 +68,15 @@ void Channel::send_frame(Kind kind, std::initializer_list<gsl::span<const std::b
   bytes_.own += outbox_.frame.size();
 }
 
-Channel::Message Channel::receive(const std::atomic<bool>* cancel) {
+Channel::Message Channel::receive(const ChannelWait& wait) {
   MutexLock lock(inbox_.mutex);
   const auto is_ready = [&]() QUIRE_NO_THREAD_ANALYSIS { return inbox_.message.has_value() || is_lost_; };
   for (;;) {
-    const TimePoint until = cancel == nullptr ? TimePoint::max() : steady_clock().now() + kCancelPoll;
-    if (steady_clock().wait_until(inbox_.arrived, lock.native(), until, is_ready)) break;
-    if (cancel != nullptr && *cancel) throw Error(ErrorCode::cancelled, "the wait for a stage was cancelled");
+    const TimePoint poll = wait.cancel == nullptr ? TimePoint::max() : steady_clock().now() + kCancelPoll;
+    if (steady_clock().wait_until(inbox_.arrived, lock.native(), std::min(poll, wait.deadline), is_ready))
+      break;
+    if ((wait.cancel != nullptr && *wait.cancel) || steady_clock().now() >= wait.deadline)
+      throw Error(ErrorCode::cancelled, "the wait for {} was cancelled", options_.peer);
   }
   if (!inbox_.message) throw Error(ErrorCode::device_lost, "{}", inbox_.loss);
   Message message = std::move(*inbox_.message);
@@ -101,7 +102,7 @@ void Channel::receive_frame() {
       (is_beat || kind == Kind::message) &&
       std::all_of(header.begin() + 5, header.end(), [](std::byte b) { return b == std::byte{0}; });
   if (!is_sound) throw Error(ErrorCode::format, "it sent a frame of an unknown kind");
-  const uint64_t most = is_beat ? sizeof(uint64_t) : max_message_.load();
+  const uint64_t most = is_beat ? 0 : max_message_.load();
   if (size > most)
     throw Error(ErrorCode::format, "it sent a frame of {} bytes; at most {} are allowed", size, most);
   Message content;
@@ -119,10 +120,7 @@ void Channel::receive_frame() {
 }
 
 void Channel::take(Kind kind, Message content) {
-  if (kind == Kind::beat) {
-    if (content.size() == sizeof(uint64_t)) beat_values_.peer = from_bytes<uint64_t>(content);
-    return;
-  }
+  if (kind == Kind::beat) return;
   const MutexLock lock(inbox_.mutex);
   if (inbox_.message) throw Error(ErrorCode::format, "it sent a message out of turn");
   inbox_.message = std::move(content);
@@ -154,8 +152,7 @@ void Channel::beat_if_due() QUIRE_NO_THREAD_ANALYSIS {
   pump_.next_beat = now + options_.beat;
   if (!outbox_.mutex.native().try_lock()) return;
   const auto unlock = gsl::finally([this]() QUIRE_NO_THREAD_ANALYSIS { outbox_.mutex.native().unlock(); });
-  const auto value = to_bytes(beat_values_.own.load());
-  send_frame(Kind::beat, {value});
+  send_frame(Kind::beat, {});
 }
 
 // The first reason counts. A side that closes is not a loss to report.

@@ -24,6 +24,12 @@ struct ChannelOptions {
   Duration beat = std::chrono::milliseconds(200);
 };
 
+// What ends a wait for a message.
+struct ChannelWait {
+  const std::atomic<bool>* cancel = nullptr;  // null: never set
+  TimePoint deadline = TimePoint::max();
+};
+
 // Largest message before set_max_message.
 inline constexpr uint64_t kSmallMessageBytes = uint64_t{1} << 20;
 
@@ -43,18 +49,15 @@ class Channel {
 
   // Sends one message. Throws ErrorCode::device_lost if the peer is lost.
   void send(std::initializer_list<gsl::span<const std::byte>> pieces);
-  // Waits for the next message. Throws ErrorCode::device_lost if the peer is lost, ErrorCode::cancelled once
-  // `cancel` is set. Nothing else may be sent after a cancelled wait.
-  Message receive(const std::atomic<bool>* cancel = nullptr);
+  // Waits for the next message. Throws ErrorCode::device_lost if the peer is lost, ErrorCode::cancelled at
+  // the end of the wait. Nothing else may be sent after a cancelled wait.
+  Message receive(const ChannelWait& wait = {});
   // Sets the largest message that the peer may send. A frame takes memory only as its bytes arrive.
   void set_max_message(uint64_t bytes) { max_message_ = bytes; }
 
   // Ends the connection. Any thread.
   void close() noexcept { lose("the connection was closed"); }
 
-  // A number that beats carry: that of this side, and the last one of the peer.
-  void set_beat_value(uint64_t value) { beat_values_.own = value; }
-  uint64_t peer_value() const { return beat_values_.peer; }
   // Becomes true when the peer is lost, and stays so.
   const std::atomic<bool>& is_lost() const { return is_lost_; }
   uint64_t sent_bytes() const { return bytes_.own; }
@@ -93,8 +96,8 @@ class Channel {
     TimePoint heard;  // time of the last byte of the peer
     TimePoint next_beat;
   };
-  // A number of this side and one of the other.
-  struct Pair {
+  // Bytes that each side has sent.
+  struct Traffic {
     std::atomic<uint64_t> own{0}, peer{0};
   };
 
@@ -102,8 +105,7 @@ class Channel {
   const SessionKeys keys_;
   const ChannelOptions options_;
   std::atomic<uint64_t> max_message_{kSmallMessageBytes};
-  Pair beat_values_;
-  Pair bytes_;  // sent by each side
+  Traffic bytes_;
   std::atomic<bool> is_lost_{false};
   std::atomic<bool> is_closing_{false};
   Outbox outbox_;

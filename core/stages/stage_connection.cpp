@@ -31,7 +31,7 @@ StageConnection::StageConnection(const StageAddress& stage, std::shared_ptr<Stag
 
 StageAnswer StageConnection::call(StageRequest request, gsl::span<const std::byte> fields,
                                   gsl::span<const std::byte> rest, uint64_t most_bytes,
-                                  const std::atomic<bool>* cancel) {
+                                  const ChannelWait& wait) {
   const MutexLock lock(call_mutex_);
   const auto kind = static_cast<std::byte>(request);
   const bool was_lost = channel_->is_lost();
@@ -39,7 +39,7 @@ StageAnswer StageConnection::call(StageRequest request, gsl::span<const std::byt
   Channel::Message message;
   try {
     channel_->send({gsl::span(&kind, 1), fields, rest});
-    message = channel_->receive(cancel);
+    message = channel_->receive(wait);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::cancelled) channel_->close();
     if (error.code() == ErrorCode::device_lost && !was_lost) ++counters_->num_losses;

@@ -50,18 +50,18 @@ class StageConnection {
   StageConnection(const StageAddress& stage, std::shared_ptr<StageCounters> counters);
 
   // Sends a request and waits for the answer, which has at most most_bytes. Throws the error that the stage
-  // answers, and ErrorCode::device_lost if it is lost or its answer is malformed. Once `cancel` is set,
-  // throws ErrorCode::cancelled and ends the connection.
+  // answers, and ErrorCode::device_lost if it is lost or its answer is malformed. At the end of
+  // the wait, throws ErrorCode::cancelled and ends the connection.
   StageAnswer call(StageRequest request, gsl::span<const std::byte> fields,
                    gsl::span<const std::byte> rest = {}, uint64_t most_bytes = kPlainMessageBytes,
-                   const std::atomic<bool>* cancel = nullptr);
+                   const ChannelWait& wait = {});
 
   // Does the same for structs of messages.h.
   template <typename Answer, typename Fields>
-  Answer ask(StageRequest request, Fields fields, const std::atomic<bool>* cancel = nullptr) {
+  Answer ask(StageRequest request, Fields fields, const ChannelWait& wait = {}) {
     WireWriter wire;
     fields.fields(wire);
-    const StageAnswer answer = call(request, wire.bytes(), {}, kPlainMessageBytes, cancel);
+    const StageAnswer answer = call(request, wire.bytes(), {}, kPlainMessageBytes, wait);
     return read<Answer>(answer);
   }
   template <typename Answer>

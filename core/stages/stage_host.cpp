@@ -182,15 +182,20 @@ std::shared_ptr<StageConnection> StageHost::connect() const {
   return std::make_shared<StageConnection>(stage_, counters_);
 }
 
+std::shared_ptr<StageConnection> StageHost::live_control() {
+  const MutexLock lock(mutex_);
+  return control_ != nullptr && !control_->is_lost() ? control_ : nullptr;
+}
+
 // Connects anew if the connection was lost, to a stage that was started again on the same device.
 std::shared_ptr<StageConnection> StageHost::control() {
-  const MutexLock lock(mutex_);
-  if (control_ != nullptr && !control_->is_lost()) return control_;
-  const bool is_first = control_ == nullptr;
+  const MutexLock one_at_a_time(connect_mutex_);
+  if (auto live = live_control()) return live;
   auto connection = connect();
   auto description = connection->ask<StageDescription>(StageRequest::describe, NoFields());
   require_same_release(stage_.name, description);
-  if (!is_first && !is_same_device(description, description_)) {
+  const MutexLock lock(mutex_);
+  if (control_ != nullptr && !is_same_device(description, description_)) {
     throw Error(ErrorCode::device_lost,
                 "the stage {} was started again on a device of another kind; create a new runtime",
                 stage_.name)
@@ -207,11 +212,6 @@ std::shared_ptr<Device> StageHost::open_device() {
   return make_stage_device(stage_.name, description_, counters_, shared_from_this());
 }
 
-bool StageHost::is_connected() {
-  const MutexLock lock(mutex_);
-  return control_ != nullptr && !control_->is_lost();
-}
-
 std::shared_ptr<const RemoteLayers> StageHost::build(const RemoteBuild& what) {
   const bool is_plan = what.mode == BuildMode::plan;
   const std::shared_ptr<StageConnection> connection = is_plan ? control() : connect();
@@ -221,7 +221,8 @@ std::shared_ptr<const RemoteLayers> StageHost::build(const RemoteBuild& what) {
                              what.end_layer,
                              static_cast<int32_t>(what.activations),
                              is_plan};
-  auto built = connection->ask<BuildAnswer>(StageRequest::build, request, what.model.cancel);
+  auto built =
+      connection->ask<BuildAnswer>(StageRequest::build, request, {what.model.cancel, what.model.deadline});
   if (built.bytes.layers.size() != static_cast<size_t>(what.end_layer - what.first_layer))
     connection->lose("a build of other layers");
   return std::make_shared<StageLayersOfHost>(shared_from_this(), connection, counters_, std::move(built));

@@ -34,15 +34,19 @@ class StageHost final : public StagePeer, public std::enable_shared_from_this<St
   // Connects again if the connection was lost. Throws the errors of open_device.
   void ensure_connected() { (void)control(); }
   // Returns whether the stage was connected and is not known to be lost.
-  bool is_connected();
+  bool is_connected() { return live_control() != nullptr; }
 
  private:
   explicit StageHost(StageAddress stage) : stage_(std::move(stage)) {}
   std::shared_ptr<StageConnection> control();
+  // Returns the connection for plans; null if there is none or it is lost.
+  std::shared_ptr<StageConnection> live_control();
 
   const StageAddress stage_;
   const std::shared_ptr<StageCounters> counters_ = std::make_shared<StageCounters>();
-  // Guards the connection for plans. Held while it is made.
+  // Held while the connection for plans is made, so that there is one.
+  Mutex connect_mutex_;
+  // Guards that connection.
   Mutex mutex_;
   std::shared_ptr<StageConnection> control_ QUIRE_GUARDED_BY(mutex_);
   StageDescription description_ QUIRE_GUARDED_BY(mutex_);

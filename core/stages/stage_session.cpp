@@ -70,7 +70,6 @@ void StageSession::answer(gsl::span<const std::byte> message) {
     answer_of(failure).fields(fields);
   }
   const uint64_t free_bytes = state_.memory->free_bytes();
-  channel_.set_beat_value(free_bytes);
   WireWriter head;
   head(is_done, free_bytes);
   channel_.send({head.bytes(), fields.bytes(), is_done ? rest : gsl::span<const std::byte>()});

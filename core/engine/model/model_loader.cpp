@@ -30,6 +30,7 @@ class LoadWait {
     stop_->trigger();
   }
   bool late() const { return late_; }
+  TimePoint deadline() const { return deadline_; }
 
  private:
   const std::shared_ptr<CancelSwitch> stop_ = std::make_shared<CancelSwitch>();
@@ -53,6 +54,7 @@ LoadMonitor make_monitor(const Load& load) {
     if (load.options.progress != nullptr) load.options.progress(progress);
   };
   monitor.cancel = &load.wait.stopped();
+  monitor.deadline = load.wait.deadline();
   return monitor;
 }
 
@@ -108,7 +110,9 @@ LoadedModel load_model(const std::shared_ptr<Runtime>& runtime, DeviceRegistry& 
   try {
     return load_variant({runtime, devices, load, load_wait});
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::cancelled || !load_wait.late()) throw;
+    if (error.code() != ErrorCode::cancelled) throw;
+    load_wait.check_deadline();
+    if (!load_wait.late()) throw;
     throw Error(ErrorCode::timeout, "the load did not finish in time; give it a longer timeout");
   }
 }

@@ -218,8 +218,9 @@ std::vector<DeviceCapacity> capacities(const ModelPlanOptions& options, const st
   for (const StagePlace& place : places) {
     const gsl::span<const ModelDevice> devices = devices_at(options, place);
     if (devices.front().device->is_remote()) {
-      rooms.push_back(capacity_of(devices.front()));
-      rooms.back().demand = demand_elsewhere(*devices.front().device, options, executor);
+      DeviceDemand elsewhere = demand_elsewhere(*devices.front().device, options, executor);
+      rooms.push_back(capacity_of(devices.front()));  // after an answer, which has the free bytes
+      rooms.back().demand = std::move(elsewhere);
       continue;
     }
     PlaceDemand& demand = demands[{first_of_backend(options, *devices.front().device), place.spreads}];

@@ -247,7 +247,7 @@ class HostileStage {
         (void)channel.receive();
         channel.send({gsl::as_bytes(gsl::span(answer.data(), answer.size()))});
       }
-      (void)channel.receive();
+      while (!stop_ && !channel.is_lost()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     } catch (const Error&) {  // the host has ended the connection
     }
   }
@@ -301,6 +301,21 @@ TEST(HostileAnswers, OfOtherSizesEndTheConnection) {
   expect_error(ErrorCode::device_lost, {"other layers"}, [&] {
     (void)host->build({model, 0, 2, kernels::ActivationDtype::full, BuildMode::prepare});
   });
+}
+
+// A stage that lives and does not answer: the wait of a load ends.
+TEST(SilentAnswers, EndWithTheWaitOfALoad) {
+  const std::atomic<bool> cancel{true};
+  for (const bool is_cancelled : {true, false}) {
+    const HostileStage stage({});
+    const auto host = StageHost::create(stage.address().name, kStageKey);
+    SharedModel model{"/m", {}};
+    if (is_cancelled) model.cancel = &cancel;
+    if (!is_cancelled) model.deadline = steady_clock().now() + std::chrono::milliseconds(50);
+    expect_error(ErrorCode::cancelled, {stage.address().name}, [&] {
+      (void)host->build({model, 0, 2, kernels::ActivationDtype::full, BuildMode::prepare});
+    });
+  }
 }
 
 TEST(StageNames, AreChecked) {
