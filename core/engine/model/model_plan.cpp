@@ -55,6 +55,7 @@ ModelCacheOptions cache_of(const ModelPlanOptions& options) {
 
 std::vector<StagePlace> places_of(const ModelPlanOptions& options) {
   std::vector<bool> is_host;
+  is_host.reserve(options.devices.size());
   for (const ModelDevice& device : options.devices) is_host.push_back(device.device->is_host());
   return stage_places(is_host, options.num_shards);
 }
@@ -91,6 +92,7 @@ std::vector<DeviceDemand> demands_at(const ModelPlanOptions& options, const Stag
                                      options.activations, options.draft_source.get());
   if (!place.spreads) return {demand_of(*outline, crosses, executor)};
   std::vector<DeviceDemand> demands;
+  demands.reserve(static_cast<size_t>(options.num_shards));
   for (int32_t rank = 0; rank < options.num_shards; ++rank)
     demands.push_back(demand_of_shard(*outline, rank, crosses, executor));
   return demands;
@@ -189,6 +191,7 @@ std::vector<int32_t> shares_by_memory(const ModelPlanOptions& options) {
       least[r] = std::min(least[r], capacity_of(devices[r]).usable_bytes());
   }
   std::vector<int32_t> shares;
+  shares.reserve(least.size());
   for (const uint64_t bytes : least)
     shares.push_back(static_cast<int32_t>(std::clamp<uint64_t>(bytes / kUnit, 1, INT32_MAX)));
   return shares;
