@@ -15,7 +15,7 @@ constexpr std::array<int32_t, 4> kUnits = {64, 32, 16, 1};
 std::vector<int32_t> first_units(int32_t units, const Shard& shard) {
   std::vector<int32_t> shares = shard.shares;
   shares.resize(static_cast<size_t>(shard.num_shards), 1);
-  const auto total = std::accumulate(shares.begin(), shares.end(), int64_t{0});
+  const auto total = std::max(std::accumulate(shares.begin(), shares.end(), int64_t{0}), int64_t{1});
   std::vector<int32_t> firsts = {0};
   int64_t before = 0;
   for (int32_t r = 1; r < shard.num_shards; ++r) {
@@ -51,6 +51,7 @@ int32_t ShardCut::kv_index(const KvSpec& kv) {
 
 std::vector<int32_t> own_columns(const ShardColumns& columns) {
   const kernels::ColumnSplit split = columns.split();
+  if (!split.is_split()) return {};
   std::vector<int32_t> out(static_cast<size_t>(split.own()));
   std::iota(out.begin(), out.end(), split.first());
   return out;

@@ -43,7 +43,7 @@ class ShardCut {
   std::vector<KvSpec> kvs_;
 };
 
-// Returns the columns of this shard in ascending order.
+// Returns the columns of this shard in ascending order; none if they are not split.
 std::vector<int32_t> own_columns(const ShardColumns& columns);
 // Keeps only the given outputs of a matrix.
 void keep_outputs(MatrixPart& part, const std::vector<int32_t>& outputs);

@@ -14,8 +14,6 @@ namespace quire {
 // given, because a device of another process has neither.
 struct Placement {
   std::vector<int32_t> device_of_layer;  // of the first shard
-  int32_t embedding_device = -1;         // -1: that of the first layer
-  int32_t head_device = -1;              // -1: that of the last layer
   // Device of each layer's feed-forward block. A block that is not on the device of its layer has host
   // experts. Empty: each block is on the device of its layer.
   std::vector<int32_t> device_of_experts = {};
@@ -23,6 +21,8 @@ struct Placement {
   // on it. Empty: false for all.
   std::vector<bool> spreads = {};
   std::vector<int32_t> shares = {};  // relative columns of each shard; empty: the same
+  int32_t embedding_device = -1;     // -1: that of the first layer
+  int32_t head_device = -1;          // -1: that of the last layer
   bool operator==(const Placement&) const = default;
 
   // Returns the device of a shard of the stages on `device`.

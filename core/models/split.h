@@ -34,9 +34,9 @@ struct DeviceCapacity {
   uint64_t reserve_bytes = 0;                           // must stay free
   std::optional<uint64_t> budget_bytes = std::nullopt;  // limit for the rest
   bool is_host = false;                                 // takes only layers that fit nowhere else
-  uint64_t fixed_bytes = 0;                             // taken by the model whatever layers are placed here
   DeviceDemand demand;                                  // of the model's layers, or the shard on it
   std::vector<DeviceCapacity> peers = {};               // devices of the other shards; empty: none
+  uint64_t fixed_bytes = 0;                             // taken by the model whatever layers are placed here
 
   uint64_t usable_bytes() const {
     const uint64_t left = free_bytes > reserve_bytes ? free_bytes - reserve_bytes : 0;

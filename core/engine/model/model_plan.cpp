@@ -93,6 +93,7 @@ uint64_t host_experts_bytes(const Transformer& outline, const TransformerExecuto
 
 std::vector<StagePlace> places_of(const ModelPlanOptions& options) {
   std::vector<bool> is_host;
+  is_host.reserve(options.devices.size());
   for (const ModelDevice& device : layer_devices(options)) is_host.push_back(!is_card(*device.device));
   return stage_places(is_host, options.num_shards);
 }
@@ -142,6 +143,7 @@ PlaceDemand demand_at(const ModelPlanOptions& options, const StagePlace& place,
     demand.devices.push_back(demand_of(*outline, crosses, executor));
     return demand;
   }
+  demand.devices.reserve(static_cast<size_t>(options.num_shards));
   for (int32_t rank = 0; rank < options.num_shards; ++rank)
     demand.devices.push_back(demand_of_shard(*outline, rank, crosses, executor));
   return demand;
@@ -374,6 +376,7 @@ std::vector<int32_t> shares_by_memory(const ModelPlanOptions& options) {
       least[r] = std::min(least[r], capacity_of(devices[r]).usable_bytes());
   }
   std::vector<int32_t> shares;
+  shares.reserve(least.size());
   for (const uint64_t bytes : least)
     shares.push_back(static_cast<int32_t>(std::clamp<uint64_t>(bytes / kUnit, 1, INT32_MAX)));
   return shares;

@@ -59,12 +59,15 @@ TEST(StagePlaces, RefuseCardsThatAreNoMultiple) {
 }
 
 TEST(Placement, ShardsLieOnTheDevicesAfterTheFirst) {
-  const Placement placement = {{0, 0, 2}, {true, false, false}};
+  Placement placement = {{0, 0, 2}};
+  placement.spreads = {true, false, false};
   EXPECT_EQ(placement.device_of_shard(0, 1), 1);
   EXPECT_EQ(placement.device_of_shard(2, 1), 2);
   require_placement(placement, 3, 3, 2);
   EXPECT_THROW(require_placement(placement, 3, 3, 4), Error) << "more shards than devices";
-  EXPECT_THROW(require_placement({{0}, {true}}, 1, 2, 2), Error) << "spreads of other devices";
+  placement = {{0}};
+  placement.spreads = {true};
+  EXPECT_THROW(require_placement(placement, 1, 2, 2), Error) << "spreads of other devices";
 }
 
 }  // namespace

@@ -333,5 +333,37 @@ TEST(WeightPlanTest, PartsWithEqualSegmentsShareALaunch) {
   EXPECT_FALSE(shares_launch(a, e));
 }
 
+// A shard adds its sums in the order of the whole matrix, whatever its own columns are.
+TEST(ChainBits, FollowTheColumnsOfTheWholeMatrix) {
+  WeightSource part;
+  part.num_in = 256;
+  part.num_out = kStripColumns * kManyStrips / 2;
+  MatrixSource shard = {&part, 1};
+  Matrix matrix;
+  matrix.num_strips = kManyStrips / 2;
+  EXPECT_EQ(chain_bits_of(shard, matrix), kMaxChainBits);
+  const int32_t whole[] = {kStripColumns * kManyStrips, 0};
+  shard.whole_columns = whole;
+  shard.num_whole_parts = 1;
+  EXPECT_EQ(chain_bits_of(shard, matrix), kFewChainBits);
+  shard.num_whole_parts = 2;  // of the other part the shard has nothing
+  EXPECT_EQ(chain_bits_of(shard, matrix), kFewChainBits);
+}
+
+TEST(ChainBits, PartsOfAShardAreAPairOnlyIfTheWholePartsAre) {
+  WeightSource part;
+  part.num_out = 64;
+  std::vector<PartPlan> plans(2);
+  for (PartPlan& plan : plans) plan.source = &part;
+  MatrixSource matrix;
+  EXPECT_TRUE(is_pair(matrix, plans));
+  const int32_t equal[] = {128, 128}, other[] = {128, 160};
+  matrix.num_whole_parts = 2;
+  matrix.whole_columns = equal;
+  EXPECT_TRUE(is_pair(matrix, plans));
+  matrix.whole_columns = other;
+  EXPECT_FALSE(is_pair(matrix, plans));
+}
+
 }  // namespace
 }  // namespace quire::kernels
