@@ -13,13 +13,22 @@ TEST(Placement, RunsAreConsecutiveLayers) {
   EXPECT_TRUE(layer_ranges({}).empty());
 }
 
+Placement with_ends(std::vector<int32_t> layers, int32_t embedding, int32_t head) {
+  Placement placement = {std::move(layers)};
+  placement.embedding_device = embedding;
+  placement.head_device = head;
+  return placement;
+}
+
 TEST(Placement, EndsMayLieOnOtherDevicesThanTheirLayers) {
-  EXPECT_EQ(layer_ranges({{1, 1, 1}, 0, 0}), (std::vector<LayerRange>{{0, 0, 0}, {1, 0, 3}, {0, 3, 3}}));
-  EXPECT_EQ(layer_ranges({{0, 1, 1}, 0, 2}), (std::vector<LayerRange>{{0, 0, 1}, {1, 1, 3}, {2, 3, 3}}));
-  EXPECT_EQ(layer_ranges({{0, 0}, 0, 0}), (std::vector<LayerRange>{{0, 0, 2}}));
-  EXPECT_NO_THROW(require_placement({{1, 1, 1}, 0, 0}, 3, 2));
-  EXPECT_THROW(require_placement({{1, 1, 1}, 2, 0}, 3, 2), Error);
-  EXPECT_THROW(require_placement({{1, 1, 1}, 0, 2}, 3, 2), Error);
+  EXPECT_EQ(layer_ranges(with_ends({1, 1, 1}, 0, 0)),
+            (std::vector<LayerRange>{{0, 0, 0}, {1, 0, 3}, {0, 3, 3}}));
+  EXPECT_EQ(layer_ranges(with_ends({0, 1, 1}, 0, 2)),
+            (std::vector<LayerRange>{{0, 0, 1}, {1, 1, 3}, {2, 3, 3}}));
+  EXPECT_EQ(layer_ranges(with_ends({0, 0}, 0, 0)), (std::vector<LayerRange>{{0, 0, 2}}));
+  EXPECT_NO_THROW(require_placement(with_ends({1, 1, 1}, 0, 0), 3, 2));
+  EXPECT_THROW(require_placement(with_ends({1, 1, 1}, 2, 0), 3, 2), Error);
+  EXPECT_THROW(require_placement(with_ends({1, 1, 1}, 0, 2), 3, 2), Error);
 }
 
 TEST(Placement, CountsAreAssignedInOrder) {
