@@ -185,8 +185,8 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       stored_bytes_(count_stored_bytes()),
       rows_{has_remote_stages(*weights_.current)
                 ? allocate_values(options.max_tokens, limits_.hidden_size, "the residual stream")
-                : HostFloats()},
-      host_logits_(allocate_values(limits_.max_logit_rows, limits_.vocab_size, "logits")) {
+                : HostFloats(),
+            nullptr, allocate_values(limits_.max_logit_rows, limits_.vocab_size, "logits")} {
   for (Pass& pass : passes_) pass.outcomes.resize(static_cast<size_t>(limits_.max_logit_rows));
   if (weights_.current->shard.num_shards > 1)
     team_.emplace(*options.threads, weights_.current->shard.num_shards);
@@ -363,7 +363,7 @@ void TransformerExecutor::read_other_rows(const DeviceDraws& draws, size_t num_r
     const size_t offset = static_cast<size_t>(begin) * static_cast<size_t>(limits_.vocab_size);
     last.context.check(
         last.context.table().read_rows(last.context.handle(), last.memory.workspace().logits + offset,
-                                       end - begin, limits_.vocab_size, host_logits_.get() + offset),
+                                       end - begin, limits_.vocab_size, rows_.logits.get() + offset),
         "reading logits");
   };
   int32_t next = 0;
@@ -411,7 +411,7 @@ Drawn TransformerExecutor::wait(Ticket ticket) {
                          : last.table().synchronize(last.handle()),
              "waiting for a step");
   const size_t count = pass.num_rows * static_cast<size_t>(limits_.vocab_size);
-  return {gsl::span<const float>(host_logits_.get(), count), limits_.vocab_size,
+  return {gsl::span<const float>(rows_.logits.get(), count), limits_.vocab_size,
           gsl::span<const kernels::SampleOutcome>(pass.outcomes).first(pass.num_drawn)};
 }
 

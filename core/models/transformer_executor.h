@@ -104,10 +104,11 @@ class TransformerExecutor final : public Executor {
     std::array<uint64_t, 1 + kMaxWindowGroups> pages{};  // by page table
     uint64_t state = 0;
   };
-  // Residual stream in host memory.
-  struct RowsInTransit {
-    HostFloats buffer;             // [max_tokens, hidden]; empty without stages of other processes
+  // Rows in host memory.
+  struct HostRows {
+    HostFloats buffer;             // residual stream, [max_tokens, hidden]; empty without remote stages
     const float* input = nullptr;  // of a stage alone, during run_rows
+    HostFloats logits;  // [max_logit_rows, vocab]; rows that are sampled on the device are not written
   };
   struct Pass {
     size_t num_rows = 0;
@@ -152,9 +153,7 @@ class TransformerExecutor final : public Executor {
   std::optional<StageShardState> host_experts_;
   int32_t num_pages_;  // pages that have memory
   const StoredBytes stored_bytes_;
-  RowsInTransit rows_;
-  // Logits on the host, [max_logit_rows, vocab]. Rows that are sampled on the device are not written.
-  HostFloats host_logits_;
+  HostRows rows_;
   StepBreaks* breaks_ = nullptr;
   Ticket last_;
   std::array<Pass, 2> passes_;  // the last pass and the one before it

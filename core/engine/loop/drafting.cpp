@@ -6,6 +6,7 @@
 #include "core/base/contain.h"
 #include "core/base/deadline.h"
 #include "core/drafting/ngram_drafter.h"
+#include "core/engine/loop/draft_times.h"
 #include "kernels/interface/state_specs.h"
 
 namespace quire {
@@ -13,8 +14,6 @@ namespace quire {
 namespace {
 
 constexpr double kWeightOfGain = 0.125;
-constexpr double kWeightOfNetwork = 0.1;
-constexpr size_t kNumSizes = 4096;
 constexpr int32_t kStillSteps = 3;  // that took no time before the clock counts as still
 // Share of the time that probes may take, and the most that is saved for them, in steps.
 constexpr double kShareOfProbes = 0.01;
@@ -63,37 +62,6 @@ DraftNetwork* network_of(const EngineOptions& options, Executor& executor) {
   return is_named && options.drafter == nullptr ? executor.draft_network() : nullptr;
 }
 
-// Returns the index of a number of tokens in Pace::first: devices may record each small step apart.
-size_t place_of_size(int32_t num_tokens) {
-  constexpr int32_t kSmall = 64;
-  const int32_t place = num_tokens < kSmall ? num_tokens : kSmall + num_tokens / kSmall;
-  return std::min(static_cast<size_t>(place), kNumSizes - 1);
-}
-
-Duration to_duration(double seconds) {
-  return Duration(static_cast<Duration::rep>(seconds * 1e9));
-}
-
-// Adds a measured step. A step that the system or another process interrupts takes too long, and none takes
-// too short, so a longer time counts less than a shorter one.
-void observe_step(StepTimes& times, int32_t num_tokens, Duration period) noexcept {
-  constexpr double kWeightOfLonger = 0.4;
-  constexpr double kWeightOfShorter = 2.0;
-  if (times.knows(num_tokens)) {
-    const double known = in_seconds(times.of(num_tokens));
-    const double change = in_seconds(period) - known;
-    const double weighed = change > 0.0 ? known + kWeightOfLonger * std::min(change, known)
-                                        : std::max(known + kWeightOfShorter * change, 0.1 * known);
-    period = to_duration(weighed);
-  }
-  times.observe(num_tokens, period);
-}
-
-// Adds a measured time to an average.
-void average(double& seconds, double measured) noexcept {
-  seconds += (seconds == 0.0 ? 1.0 : kWeightOfNetwork) * (measured - seconds);
-}
-
 // True if each lane of the step computes its next token and its drafts.
 bool only_generates(const StepPlan& plan) {
   return std::all_of(plan.lanes.begin(), plan.lanes.end(), [](const PlannedLane& planned) {
@@ -119,7 +87,7 @@ Drafting::Drafting(LiveJobs& jobs, TokenSampling& sampling, Executor& executor, 
     network_.emplace(*network, jobs, sampling, num_tokens);
   else
     drafter_ = make_drafter(options);
-  pace_.first.resize(kNumSizes);
+  pace_.first.resize(kNumFirstTimes);
   const auto max_jobs = static_cast<size_t>(jobs.context().policy.max_running_lanes);
   draftees_.reserve(max_jobs);
   requests_.reserve(max_jobs);
@@ -383,13 +351,13 @@ void Drafting::observe(const StepCount& step, std::optional<Duration> period, bo
   pace_.saved_seconds = std::min(pace_.saved_seconds + kShareOfProbes * seconds, kMostSaved * seconds);
   const double without = std::exchange(pace_.seconds_without_probe, 0.0);
   if (without > 0.0) pace_.saved_seconds -= std::max(0.0, seconds - without);
-  if (is_issued) return observe_step(pace_.issued, num_tokens, *period);
-  Duration& first = pace_.first[place_of_size(num_tokens)];
+  if (is_issued) return observe_period(pace_.issued, num_tokens, *period);
+  Duration& first = pace_.first[index_of_first_time(num_tokens)];
   if (first == Duration{0}) {
     first = *period;
   } else {
     const bool is_known = pace_.others.knows(num_tokens);
-    observe_step(pace_.others, num_tokens, is_known ? *period : std::min(first, *period));
+    observe_period(pace_.others, num_tokens, is_known ? *period : std::min(first, *period));
   }
 }
 
@@ -437,7 +405,7 @@ void Drafting::propose_by_network() {
     });
   });
   const int32_t num_passes = network_->num_passes();
-  if (num_passes > 0) average(pace_.pass_seconds, in_seconds(taken) / num_passes);
+  if (num_passes > 0) add_to_average(pace_.pass_seconds, in_seconds(taken) / num_passes);
 }
 
 // Returns how many tokens the network drafts for a job: the number with the most expected tokens per time,

@@ -108,8 +108,8 @@ class Drafting {
   struct Pace {
     StepTimes issued;  // ahead
     StepTimes others;
-    // By place_of_size: the first measured time of a step, which may have loaded or recorded something. It
-    // counts if the second one is not shorter.
+    // By index_of_first_time: the first measured time of a step, which may have loaded or recorded something.
+    // It counts if the second one is not shorter.
     std::vector<Duration> first;
     int32_t num_still = 0;  // last steps that took no time on the clock
     // Average of the rate of steps that may have drafts, relative to that of steps issued ahead. Begins above
