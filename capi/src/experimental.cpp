@@ -21,6 +21,12 @@ std::shared_ptr<quire::Device> usable_device(quire_runtime* runtime, int32_t dev
   return pinned->share->devices().open(pinned->share->device_at(device_idx).name);
 }
 
+// Returns a text without zero bytes. Errors begin with the name of its parameter.
+std::string named_text(const char* text, size_t text_len, std::string_view name) {
+  text_argument(text, text_len, name);
+  return std::string(c_text_argument(text, text_len, name));
+}
+
 // Calls `read` with the model.
 template <typename Read>
 int64_t get(quire_model* model, quire_error** error, Read&& read) noexcept {
@@ -68,8 +74,8 @@ int32_t quire_runtime_serve_stage(quire_runtime* runtime, const char* listen, si
   return guard(error, 0, [&] {
     const std::shared_ptr<RuntimeShare> of = Pinned(runtime, "runtime")->share;
     quire::StageServing serving;
-    serving.listen = c_text_argument(listen, listen_len, "listen");
-    serving.models = c_text_argument(models, models_len, "models");
+    serving.listen = named_text(listen, listen_len, "listen");
+    serving.models = named_text(models, models_len, "models");
     serving.memory_bytes = static_cast<uint64_t>(
         range_argument(memory_bytes, int64_t{0}, std::numeric_limits<int64_t>::max(), "memory_bytes"));
     const quire::Wait wait = wait_argument(timeout_ns, cancel, "quire_runtime_serve_stage");

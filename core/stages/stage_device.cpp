@@ -156,6 +156,7 @@ KernelTable make_table(const StageDescription& description) {
   table.weight_bytes = [](const kernels::Weight*) { return uint64_t{0}; };
   table.park_weight = [](kernels::Device*, const kernels::Weight*) { return uint64_t{0}; };
   table.release_context = [](kernels::Context*) {};
+  table.reaches = [](kernels::Device*, kernels::Device*) { return 0; };
   table.release_communicator = [](kernels::Communicator*) {};
   table.interrupt_shards = [](kernels::Communicator*) {};
   table.resume_shards = [](kernels::Communicator*) {};
