@@ -29,7 +29,7 @@ build_all() {
         "-DQUIRE_CUDA_ARCHITECTURES=${ARCHITECTURES:-90a-real}" -DCMAKE_CUDA_COMPILER="${CUDACXX:-/usr/local/cuda/bin/nvcc}" \
         -DCMAKE_PREFIX_PATH="$carry" -DQUIRE_SHARED_DIR="$carry" -DQUIRE_CLANG=/bin/true -DPKG_CONFIG_EXECUTABLE=/bin/true \
         >"$out/configure.log" 2>&1 || { tail -n 30 "$out/configure.log"; return 1; }
-  ninja -C "$build" quire_cuda quire_cli kernels_cuda_test cuda_state_bench model_shards_test "${programs[@]}" >"$out/build.log" 2>&1 ||
+  ninja -C "$build" quire_cuda quire_cli kernels_cuda_test cuda_state_bench model_shards_test model_spread_shards_test "${programs[@]}" >"$out/build.log" 2>&1 ||
     { grep -E "error|FAILED|undefined" "$out/build.log" | head -n 40; return 1; }
 }
 
@@ -71,7 +71,7 @@ shards() {
   timeout 200 "$build/bin/kernels_cuda_test" --gtest_filter='*GatherTest*' >"$out/gather_test.log" 2>&1 ||
     { echo "gathers failed with $?"; failed=1; }
   grep -E '^\[  (PASSED|FAILED|SKIPPED)|Failure$' "$out/gather_test.log" | head -n 20
-  for program in "model_shards_test Spread*:*SpreadFamilies*:Shards.*" "core_models_test *OfShards*"; do
+  for program in "model_spread_shards_test *" "model_shards_test Shards.*" "core_models_test *OfShards*"; do
     QUIRE_TEST_DEVICE=$device timeout 300 "$build/bin/${program% *}" --gtest_filter="${program#* }" >"$out/shards-${program% *}.log" 2>&1 ||
       { echo "${program% *} failed with $?"; failed=1; }
     grep -E '^\[  (PASSED|FAILED)|Failure$' "$out/shards-${program% *}.log" | head -n 20
