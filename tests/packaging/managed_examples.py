@@ -56,7 +56,7 @@ def built(options, tool, *command):
     shutil.copytree(EXAMPLES / "java", folder)
     result = subprocess.run([tool, *map(str, command)], cwd=folder, text=True, capture_output=True, check=False, timeout=800)
     said = result.stdout + result.stderr
-    if result.returncode != 0 and re.search("offline mode|No cached version|not been downloaded from it", said):
+    if result.returncode != 0 and re.search("offline mode|No cached version|not been downloaded from it|No plugin found for prefix", said):
         skip(f"{tool} lacks its plugins, which ./dev artifacts brings")
     require(result.returncode == 0, f"{tool} fails:\n{said}")
     return folder
