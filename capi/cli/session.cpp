@@ -110,8 +110,7 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
       ->type_name("FILE");
   app.add_option("--split", choice.split,
                  "Layers of each device or stage, as in 20,12, or maximum memory of each, as in 24G,20G "
-                 "(default: auto, by "
-                 "free memory)")
+                 "(default: auto, by free memory)")
       ->type_name("COUNTS|BYTES");
   app.add_option(
          "--host-experts", choice.host_experts,

@@ -120,17 +120,30 @@ std::vector<CacheGroupPlan> cache_groups_of(const CachePages& pages) {
   return groups;
 }
 
-// Returns the bytes of the pages and states of each layer of a stage of a shard.
-std::vector<RemoteCacheBytes::Layer> layers_of_cache(const Transformer& of, const PipelineStage& stage,
-                                                     const TransformerExecutorOptions& options) {
-  if (stage.remote != nullptr) return stage.remote->plan_cache(options).layers;
+// Memory of a stage of a shard, without weights, and the part of each layer.
+struct StageCachePlan {
+  MemoryBytes bytes;
   std::vector<RemoteCacheBytes::Layer> layers;
-  const KernelTable& table = stage.device->table();
-  for (int32_t i = 0; i < stage.num_layers; ++i) {
-    const LayerCacheSize& size = of.shape.caches[static_cast<size_t>(stage.first_layer + i)];
-    layers.push_back({layer_kv_bytes(table, size, options.kv), layer_state_bytes(table, size, options.kv)});
+};
+
+// Asks another process only once: its answer has both.
+StageCachePlan plan_cache_of(const Transformer& of, size_t stage_idx,
+                             const TransformerExecutorOptions& options) {
+  const PipelineStage& stage = of.stages[stage_idx];
+  if (stage.remote != nullptr) {
+    RemoteCacheBytes cache = stage.remote->plan_cache(options);
+    return {bytes_of(cache), std::move(cache.layers)};
   }
-  return layers;
+  StageCachePlan plan = {plan_stage_of_shard(of, stage_idx, options), {}};
+  const KernelTable& table = stage.device->table();
+  const auto num_layers = static_cast<size_t>(stage.num_layers);
+  plan.layers.reserve(num_layers);
+  for (size_t i = 0; i < num_layers; ++i) {
+    const LayerCacheSize& size = of.shape.caches[static_cast<size_t>(stage.first_layer) + i];
+    plan.layers.push_back(
+        {layer_kv_bytes(table, size, options.kv), layer_state_bytes(table, size, options.kv)});
+  }
+  return plan;
 }
 
 // Adds the pages and states of a layer of all shards to the plan of their group. Returns their bytes.
@@ -154,16 +167,16 @@ void add_stage(MemoryPlan& plan, const Transformer& transformer, size_t stage_id
     const Transformer& of = transformer.at_rank(rank);
     const auto own_device = static_cast<size_t>(plan.placement.device_of_shard(device, rank));
     MemoryBytes& bytes = plan.devices[own_device];
-    bytes += plan_stage_of_shard(of, stage_idx, options);
+    const StageCachePlan own = plan_cache_of(of, stage_idx, options);
+    bytes += own.bytes;
     plan.step_bytes[own_device] += of.own_step_bytes(stage_idx, 1);
     bytes.layers += of.stages[stage_idx].rope_bytes();
-    const std::vector<RemoteCacheBytes::Layer> own = layers_of_cache(of, of.stages[stage_idx], options);
     for (size_t layer = 0; layer < num_layers; ++layer) {
       const uint64_t taken = of.own_layer_bytes(stage_idx, layer);
       bytes.layers += taken;
       weights[layer] += taken;
-      caches[layer].kv += own[layer].kv;
-      caches[layer].states += own[layer].states;
+      caches[layer].kv += own.layers[layer].kv;
+      caches[layer].states += own.layers[layer].states;
     }
   }
   for (size_t layer = 0; layer < num_layers; ++layer) {
@@ -234,9 +247,12 @@ DeviceDemand demand_of_shard(const Transformer& transformer, int32_t rank, bool 
     demand.embedding_bytes = of.embedding_taken_bytes();
     demand.head_bytes += of.drafter_taken_bytes() + plan_drafter(of, options).cache();
   }
-  const std::vector<RemoteCacheBytes::Layer> caches = layers_of_cache(of, all, options);
-  for (size_t i = 0; i < caches.size(); ++i)
-    demand.layer_bytes.push_back(of.own_layer_bytes(0, i) + caches[i].kv + caches[i].states);
+  const KernelTable& table = all.device->table();
+  for (size_t i = 0; i < all.layers.size(); ++i) {
+    const LayerCacheSize& size = of.shape.caches[i];
+    demand.layer_bytes.push_back(of.own_layer_bytes(0, i) + layer_kv_bytes(table, size, options.kv) +
+                                 layer_state_bytes(table, size, options.kv));
+  }
   return demand;
 }
 
@@ -259,9 +275,8 @@ DeviceDemand demand_of(const RemoteLayers& layers, const TransformerExecutorOpti
 }
 
 RemoteCacheBytes plan_inner_stage(const Transformer& stage, const TransformerExecutorOptions& options) {
-  const MemoryBytes bytes = plan_stage_of_shard(stage, 0, options);
-  return {layers_of_cache(stage, stage.stages.front(), options), bytes.kv, bytes.states, bytes.workspace,
-          bytes.staging};
+  StageCachePlan plan = plan_cache_of(stage, 0, options);
+  return {std::move(plan.layers), plan.bytes.kv, plan.bytes.states, plan.bytes.workspace, plan.bytes.staging};
 }
 
 }  // namespace quire

@@ -155,7 +155,7 @@ void Channel::beat_if_due() QUIRE_NO_THREAD_ANALYSIS {
   send_frame(Kind::beat, {});
 }
 
-// The first reason counts. A side that closes is not a loss to report.
+// Keeps the first reason. Reports a connection that this side closes as closed, not as lost.
 void Channel::lose(std::string_view why) noexcept {
   stream_->shut_down();
   const MutexLock lock(inbox_.mutex);

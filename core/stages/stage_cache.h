@@ -28,7 +28,7 @@ struct StageLayers {
 class LayerRegistry {
  public:
   uint64_t add(const std::shared_ptr<const StageLayers>& layers);
-  // Throws ErrorCode::not_found if there are none of this number any more.
+  // Throws ErrorCode::not_found if the layers with this id were freed.
   std::shared_ptr<const StageLayers> at(uint64_t id) const;
 
  private:

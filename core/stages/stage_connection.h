@@ -75,7 +75,7 @@ class StageConnection {
     });
   }
   bool is_lost() const { return channel_->is_lost(); }
-  // Ends the connection because of an answer that cannot be. Throws ErrorCode::device_lost.
+  // Ends the connection because of an impossible answer. Throws ErrorCode::device_lost.
   [[noreturn]] void lose(std::string_view why);
 
  private:

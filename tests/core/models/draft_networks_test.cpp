@@ -173,7 +173,7 @@ std::shared_ptr<Engine> still_engine(const std::shared_ptr<const Model>& model, 
   return still_cache(model, drafting_cache(max_drafts));
 }
 
-// Returns jobs for a model with random weights, whose networks propose hardly anything that is right.
+// Returns jobs for a model with random weights, most of whose proposals are wrong.
 std::vector<JobRequest> jobs_of(int32_t vocab_size) {
   std::vector<JobRequest> all;
   for (uint64_t seed = 0; seed < 6; ++seed) {
