@@ -1,74 +1,14 @@
-// Products of a half strip along the chains of a task: blocks of 128 rows from ring slots, summed over blocks
-// and chains in the order of matrix.h.
+// Warpgroup products of a half strip along the chains of a task: blocks of 128 rows from ring slots, summed
+// over blocks and chains in the order of matrix.h.
 #pragma once
 
 #include <type_traits>
 
 #include "kernels/cuda/gemm/gemm_stages.cuh"
 
+#if QUIRE_WARPGROUP_PRODUCTS
+
 namespace quire::kernels {
-
-// Data of a ring slot for one warp: the weights of its half strip, and the activations.
-struct SlotView {
-  uint32_t weights;
-  uint32_t activations;  // address in units of 16 bytes
-  int lane;
-  int half;
-};
-
-// Calls with the bit width of the codes as a constant. The width is the same for all lanes of a warp.
-template <TileKind kKind, typename Call>
-__device__ __forceinline__ void with_width(int bits, Call call) {
-  if constexpr (kOnlyBits<kKind> != 0) {
-    call(std::integral_constant<int, kOnlyBits<kKind>>{});
-  } else if (bits == 4) {
-    call(std::integral_constant<int, 4>{});
-  } else if (bits == 3) {
-    call(std::integral_constant<int, 3>{});
-  } else if (bits == 5) {
-    call(std::integral_constant<int, 5>{});
-  } else if (bits == 6) {
-    call(std::integral_constant<int, 6>{});
-  } else if (bits == 2) {
-    call(std::integral_constant<int, 2>{});
-  } else if (bits == 8) {
-    call(std::integral_constant<int, 8>{});
-  }
-}
-
-// Stores a lane's sums in shared memory.
-template <int kTiles>
-__device__ __forceinline__ void park(uint32_t place, const HalfSums<kTiles>& sums) {
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n)
-    store_shared_16(place + n * 512, make_uint4(__float_as_uint(sums[n][0]), __float_as_uint(sums[n][1]),
-                                                __float_as_uint(sums[n][2]), __float_as_uint(sums[n][3])));
-}
-
-template <int kTiles>
-__device__ __forceinline__ void load_parked(uint32_t place, HalfSums<kTiles>& sums) {
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-    const uint4 v = load_shared_16(place + n * 512);
-    sums[n][0] = __uint_as_float(v.x);
-    sums[n][1] = __uint_as_float(v.y);
-    sums[n][2] = __uint_as_float(v.z);
-    sums[n][3] = __uint_as_float(v.w);
-  }
-}
-
-// sums += the sums stored by park.
-template <int kTiles>
-__device__ __forceinline__ void add_parked(uint32_t place, HalfSums<kTiles>& sums) {
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-    const uint4 v = load_shared_16(place + n * 512);
-    sums[n][0] += __uint_as_float(v.x);
-    sums[n][1] += __uint_as_float(v.y);
-    sums[n][2] += __uint_as_float(v.z);
-    sums[n][3] += __uint_as_float(v.w);
-  }
-}
 
 // Location of a warp's half strip in each ring slot.
 struct SlotReader {
@@ -115,8 +55,7 @@ __device__ __forceinline__ void multiply_plain_block(const SlotView& view, HalfS
     if (i == 0) meanwhile();
     if (i >= 2) wait_for_products<1>();
     tile.decode(group, w[i & 1]);
-    start_products<kTiles>(sums, w[i & 1], view.activations + i * (kStepBytes<kTiles> >> 4), kDense || i > 0,
-                           view.lane);
+    start_products<kTiles>(sums, w[i & 1], view.activations + i * (kStepBytes<kTiles> >> 4), kDense || i > 0);
   }
   finish_plain_block<kKind, kTiles>(view, group, sums, totals, [] {});
 }
@@ -145,7 +84,7 @@ __device__ __forceinline__ void multiply_block_by_steps(const SlotView& view, ui
     });
     tiles += bits * 128;
     __syncwarp();
-    start_products<kTiles>(sums, w, view.activations + i * (kStepBytes<kTiles> >> 4), true, view.lane);
+    start_products<kTiles>(sums, w, view.activations + i * (kStepBytes<kTiles> >> 4), true);
     settle_products<kTiles>(sums);
     if constexpr (kScalesSums<kKind>) {
       if (i + 1 == kBlockSteps || records > 1) group.template add<kTiles>(sums, totals);
@@ -178,7 +117,7 @@ __device__ __forceinline__ void multiply_block_at_once(const SlotView& view, uin
     });
     __syncwarp();
     start_products_of<kTiles, kAtOnce>(sums, w, view.activations + i * (kStepBytes<kTiles> >> 4),
-                                       kDense || i > 0, view.lane);
+                                       kDense || i > 0);
   }
   finish_plain_block<kKind, kTiles>(view, group, sums, totals, meanwhile);
 }
@@ -220,12 +159,6 @@ __device__ __forceinline__ void multiply_block(const SlotView& view, uint32_t fo
   }
 }
 
-// Returns the form of a block of 128 rows, or of the last one if `block` is beyond the end.
-template <TileKind kKind>
-__device__ __forceinline__ uint32_t form_of_block(uint32_t forms, const TaskChains& chains, int block) {
-  return FormTable<kKind>::form(forms, min(block, chains.num_blocks - 1));
-}
-
 // Number of steps decoded while the products of the same number of earlier steps run, for products that add
 // to the chain's sums directly. Eight strips by 64 tokens have registers for only one, and by 32 tokens those
 // of a trellis.
@@ -234,46 +167,6 @@ constexpr int kStepsBeside = std::is_same_v<Ring, SlotRing> &&
                                      (kTiles == kMaxWideTiles || (kKind == TileKind::trellis && kTiles == 4))
                                  ? 1
                                  : 2;
-
-// Decodes kSteps steps of a block of 128 rows from `first` on, for tiles of blocks.
-template <int kSteps>
-__device__ __forceinline__ void decode_block_steps(const SlotView& view, uint32_t form, int first,
-                                                   __half2* made) {
-  const BlockTile& tile = kBlockTiles.of[form_bits(form)];
-  const uint32_t tiles = view.weights + tile.record_bytes;
-  const int second = second_group(tile, view.lane), place = 4 * (view.lane >> 2) + 2 * view.half;
-  with_block_codes(
-      tile, [&]<int kBits, bool kIndices>(std::integral_constant<int, kBits>, std::bool_constant<kIndices>) {
-        uint32_t raw[kSteps][kHalfWords<kBits>];
-#pragma unroll
-        for (int i = 0; i < kSteps; ++i)
-          fetch_half<kBits>(tiles + (first + i) * (kBits * 128), view.lane, view.half, raw[i]);
-#pragma unroll
-        for (int i = 0; i < kSteps; ++i) {
-          const BlockScales scales =
-              read_block_scales(tile, SharedRecord{view.weights}, first + i, second, place);
-          decode_block_half<kBits, kIndices, 0>(tile, raw[i], scales, made + 8 * i);
-        }
-      });
-}
-
-// Does the same for tiles of a trellis; kFirst is a multiple of kSteps.
-template <int kSteps, int kFirst>
-__device__ __forceinline__ void decode_trellis_steps(const SlotView& view, int form, __half2* made) {
-  const TrellisFactors factors = trellis_factors(form);
-  with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
-                                                          std::bool_constant<kBytes>) {
-    using Form = TrellisForm<kHalfBits>;
-    static_assert(Form::kUnitSteps % kSteps == 0);
-    TrellisUnit<kHalfBits> unit;
-    unit.fetch(SharedTile{view.weights + view.half * trellis_half_bytes(kHalfBits) +
-                          kFirst / Form::kUnitSteps * Form::kUnitBytes},
-               view.lane);
-    for_constants<kSteps>([&]<int i>(std::integral_constant<int, i>) {
-      unit.template decode<kBytes, (kFirst + i) % Form::kUnitSteps>(factors, made + 8 * i);
-    });
-  });
-}
 
 // True for kinds whose weights have their scale, so that products add to the sums of the chain.
 template <TileKind kKind>
@@ -307,8 +200,8 @@ __device__ __forceinline__ void multiply_straight_chain(const SlotReader& reader
         decode_trellis_steps<kBeside, kFirst>(view, form_bits(form), w[i & 1]);
         __syncwarp();
         settle_products<kTiles>(totals);
-        start_products_of<kTiles, kBeside>(
-            totals, w[i & 1], view.activations + kFirst * (kStepBytes<kTiles> >> 4), true, view.lane);
+        start_products_of<kTiles, kBeside>(totals, w[i & 1],
+                                           view.activations + kFirst * (kStepBytes<kTiles> >> 4), true);
         if constexpr (i == 0) release_previous();
       });
     } else if (form_is_plain<kKind>(form)) {
@@ -319,7 +212,7 @@ __device__ __forceinline__ void multiply_straight_chain(const SlotReader& reader
       for (int first = 0; first < kBlockSteps; first += kBeside) {
         __half2* made = w[first / kBeside & 1];
         if constexpr (kKind == TileKind::blocks) {
-          decode_block_steps<kBeside>(view, form, first, made);
+          decode_block_steps<kBeside>(view, form_bits(form), first, made);
         } else {
           with_width<kKind>(form_bits(form), [&]<int kBits>(std::integral_constant<int, kBits>) {
             HalfTile<kKind, kBits> tile[kBeside];
@@ -333,7 +226,7 @@ __device__ __forceinline__ void multiply_straight_chain(const SlotReader& reader
         __syncwarp();
         settle_products<kTiles>(totals);
         start_products_of<kTiles, kBeside>(totals, made, view.activations + first * (kStepBytes<kTiles> >> 4),
-                                           true, view.lane);
+                                           true);
         if (first == 0) release_previous();
       }
     } else {
@@ -374,10 +267,6 @@ __device__ __forceinline__ void multiply_chain(const SlotReader& reader, uint32_
     }
   }
 }
-
-// True if K may be split into halves and quarters; otherwise a split has an eighth of K, or all.
-template <int kTiles>
-constexpr bool kSplitsByHalves = kTiles == kBroadTiles;
 
 // Computes a half strip's sums of a task. `parked` is this lane's shared memory for one set of sums. If
 // another split computes the preceding part of K, `leave` receives the sums of each eighth of K with its
@@ -422,3 +311,5 @@ __device__ __forceinline__ void multiply_parked_chains(const SlotReader& reader,
 }
 
 }  // namespace quire::kernels
+
+#endif

@@ -122,14 +122,14 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
 
 // kTiles: tiles of 8 rows.
 template <TileKind kKind, int kTiles>
-__global__ void __launch_bounds__(kWideThreads<kTiles>, 1)
+__global__ void __launch_bounds__(kWideThreads, kWideBlocks<kTiles>)
     expert_wide_kernel(const __grid_constant__ ExpertArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
   prefetch_records(a);
   wait_for_predecessor();
   const MatrixRecord* record = load_record<kKind>(a, shared);
-  if (record != nullptr) multiply_wide<kKind, kTiles>(ExpertWork(record->matrix, a), shared);
+  if (record != nullptr) multiply_tile<kKind, kTiles>(ExpertWork(record->matrix, a), shared);
 }
 
 template <TileKind kKind>
@@ -140,7 +140,7 @@ cudaError_t launch_expert_gemm(const ExpertArguments& a, int32_t tiles, cudaStre
                       : s.tiles == 4 ? expert_wide_kernel<kKind, 4>
                       : s.tiles == 2 ? expert_wide_kernel<kKind, 2>
                                      : expert_narrow_kernel<kKind>;
-  const int threads = s.tiles == 1 ? kNarrowThreads : wide_threads(s.strips);
+  const int threads = s.tiles == 1 ? kNarrowThreads : s.threads;
   return launch_kernel(kernel, grid, dim3(static_cast<unsigned>(threads)),
                        s.shared_bytes + kExpertBytes + a.staged_bytes, stream, dependent, a);
 }

@@ -4,9 +4,11 @@
 // Activations of a step lie in shared memory as 8 x 8 pieces of 128 bytes: piece (p, n) holds the tokens
 // 8n..8n+7 by 16 bytes, of which word t holds rows 8t + 2p and 8t + 2p + 1. So pieces 2j and 2j + 1 are the
 // two halves of K of product j, in the order of the weights' pairs (matrix.h). Warpgroup products (wgmma,
-// compute capability 9.0) read the pieces directly; on other cards each warp loads them into registers. The
-// sums have the same bits.
+// compute capability 9.0) read the pieces directly. Other cards have another kernel (gemm_strips.cuh), with
+// the same half strips, sums and scales.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/cuda/device/warpgroup.cuh"
 #include "kernels/cuda/gemm/gemm_segment.cuh"
@@ -127,6 +129,107 @@ struct HalfTile {
   }
 };
 
+// Data of a ring slot for one warp: the weights of its half strip, and the activations.
+struct SlotView {
+  uint32_t weights;
+  uint32_t activations;  // address in units of 16 bytes
+  int lane;
+  int half;
+};
+
+// Calls with the bit width of the codes as a constant. The width is the same for all lanes of a warp.
+template <TileKind kKind, typename Call>
+__device__ __forceinline__ void with_width(int bits, Call call) {
+  if constexpr (kOnlyBits<kKind> != 0) {
+    call(std::integral_constant<int, kOnlyBits<kKind>>{});
+  } else if (bits == 4) {
+    call(std::integral_constant<int, 4>{});
+  } else if (bits == 3) {
+    call(std::integral_constant<int, 3>{});
+  } else if (bits == 5) {
+    call(std::integral_constant<int, 5>{});
+  } else if (bits == 6) {
+    call(std::integral_constant<int, 6>{});
+  } else if (bits == 2) {
+    call(std::integral_constant<int, 2>{});
+  } else if (bits == 8) {
+    call(std::integral_constant<int, 8>{});
+  }
+}
+
+// Stores a lane's sums in shared memory.
+template <int kTiles>
+__device__ __forceinline__ void park(uint32_t place, const HalfSums<kTiles>& sums) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+    store_shared_16(place + n * 512, make_uint4(__float_as_uint(sums[n][0]), __float_as_uint(sums[n][1]),
+                                                __float_as_uint(sums[n][2]), __float_as_uint(sums[n][3])));
+}
+
+template <int kTiles>
+__device__ __forceinline__ void load_parked(uint32_t place, HalfSums<kTiles>& sums) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    const uint4 v = load_shared_16(place + n * 512);
+    sums[n][0] = __uint_as_float(v.x);
+    sums[n][1] = __uint_as_float(v.y);
+    sums[n][2] = __uint_as_float(v.z);
+    sums[n][3] = __uint_as_float(v.w);
+  }
+}
+
+// sums += the sums stored by park.
+template <int kTiles>
+__device__ __forceinline__ void add_parked(uint32_t place, HalfSums<kTiles>& sums) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    const uint4 v = load_shared_16(place + n * 512);
+    sums[n][0] += __uint_as_float(v.x);
+    sums[n][1] += __uint_as_float(v.y);
+    sums[n][2] += __uint_as_float(v.z);
+    sums[n][3] += __uint_as_float(v.w);
+  }
+}
+
+// Decodes kSteps steps of a block of 128 rows from `first` on, for tiles of blocks.
+template <int kSteps>
+__device__ __forceinline__ void decode_block_steps(const SlotView& view, int type, int first, __half2* made) {
+  const BlockTile& tile = kBlockTiles.of[type];
+  const uint32_t tiles = view.weights + tile.record_bytes;
+  const int second = second_group(tile, view.lane), place = 4 * (view.lane >> 2) + 2 * view.half;
+  with_block_codes(
+      tile, [&]<int kBits, bool kIndices>(std::integral_constant<int, kBits>, std::bool_constant<kIndices>) {
+        uint32_t raw[kSteps][kHalfWords<kBits>];
+#pragma unroll
+        for (int i = 0; i < kSteps; ++i)
+          fetch_half<kBits>(tiles + (first + i) * (kBits * 128), view.lane, view.half, raw[i]);
+#pragma unroll
+        for (int i = 0; i < kSteps; ++i) {
+          const BlockScales scales =
+              read_block_scales(tile, SharedRecord{view.weights}, first + i, second, place);
+          decode_block_half<kBits, kIndices, 0>(tile, raw[i], scales, made + 8 * i);
+        }
+      });
+}
+
+// Does the same for tiles of a trellis; kFirst is a multiple of kSteps.
+template <int kSteps, int kFirst>
+__device__ __forceinline__ void decode_trellis_steps(const SlotView& view, int form, __half2* made) {
+  const TrellisFactors factors = trellis_factors(form);
+  with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
+                                                          std::bool_constant<kBytes>) {
+    using Form = TrellisForm<kHalfBits>;
+    static_assert(Form::kUnitSteps % kSteps == 0);
+    TrellisUnit<kHalfBits> unit;
+    unit.fetch(SharedTile{view.weights + view.half * trellis_half_bytes(kHalfBits) +
+                          kFirst / Form::kUnitSteps * Form::kUnitBytes},
+               view.lane);
+    for_constants<kSteps>([&]<int i>(std::integral_constant<int, i>) {
+      unit.template decode<kBytes, (kFirst + i) % Form::kUnitSteps>(factors, made + 8 * i);
+    });
+  });
+}
+
 #if QUIRE_WARPGROUP_PRODUCTS
 
 // sums = weights by the activations at `pieces` (in units of 16 bytes), plus sums if `add`. Runs
@@ -150,39 +253,17 @@ __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __h
   }
 }
 
-#else
-
-// sums += weights of a half step by the activations at `step` (in units of 16 bytes).
-template <int kTiles>
-__device__ __forceinline__ void multiply_in_warp(HalfSums<kTiles>& sums, const __half2* w, uint32_t step,
-                                                 int lane) {
-  const uint32_t low[4] = {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])};
-  const uint32_t high[4] = {bits_of(w[4]), bits_of(w[5]), bits_of(w[6]), bits_of(w[7])};
-  const uint32_t pieces = 16 * step + (lane >> 3) * kPieceStride<kTiles> + (lane & 7) * 16;
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-    uint32_t b[4];
-    load_matrices(b, pieces + n * 128);
-    mma_16x8x16(sums[n], low, b[0], b[1]);
-    mma_16x8x16(sums[n], high, b[2], b[3]);
-  }
-}
-
-#endif
-
 // Waits for the products of a half strip's sums, and keeps the compiler from moving uses of the sums to
 // before the wait. The compiler regards the sums as ready; if it moved a use, it would add a wait after each
 // product.
 template <int kTiles>
-__device__ __forceinline__ void settle_products([[maybe_unused]] HalfSums<kTiles>& sums) {
-#if QUIRE_WARPGROUP_PRODUCTS
+__device__ __forceinline__ void settle_products(HalfSums<kTiles>& sums) {
   wait_for_products<0>();
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
     for (int x = 0; x < 4; ++x) settle(sums[n][x]);
   }
-#endif
 }
 
 // sums = weights of kSteps steps of a half strip, 8 per lane each, by the activations at `step` (in units of
@@ -190,8 +271,7 @@ __device__ __forceinline__ void settle_products([[maybe_unused]] HalfSums<kTiles
 // not be touched until the products have been waited for.
 template <int kTiles, int kSteps>
 __device__ __forceinline__ void start_products_of(HalfSums<kTiles>& sums, const __half2* w, uint32_t step,
-                                                  bool add, int lane) {
-#if QUIRE_WARPGROUP_PRODUCTS
+                                                  bool add) {
   begin_products();
 #pragma unroll
   for (int i = 0; i < kSteps; ++i) {
@@ -200,17 +280,13 @@ __device__ __forceinline__ void start_products_of(HalfSums<kTiles>& sums, const 
                               step + i * (kStepBytes<kTiles> >> 4) + (2 * kPieceStride<kTiles> >> 4), true);
   }
   commit_products();
-#else
-  if (!add) fill_half<kTiles>(sums, 0.0f);
-#pragma unroll
-  for (int i = 0; i < kSteps; ++i)
-    multiply_in_warp<kTiles>(sums, w + 8 * i, step + i * (kStepBytes<kTiles> >> 4), lane);
-#endif
 }
 template <int kTiles>
 __device__ __forceinline__ void start_products(HalfSums<kTiles>& sums, const __half2 (&w)[8], uint32_t step,
-                                               bool add, int lane) {
-  start_products_of<kTiles, 1>(sums, w, step, add, lane);
+                                               bool add) {
+  start_products_of<kTiles, 1>(sums, w, step, add);
 }
+
+#endif
 
 }  // namespace quire::kernels

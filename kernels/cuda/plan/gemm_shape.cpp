@@ -60,20 +60,35 @@ int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
   return best;
 }
 
+int64_t rounds_of(const GemmShape& s, const CardLimits& d, int32_t token_tiles) {
+  return (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
+}
+
+// Returns the cost on a card without warpgroup products: for each block of 128 rows the time of its strips,
+// which blocks on the same multiprocessor share, and a constant, which they do not; and for each task its
+// start and end, longer with split-K.
+int64_t strip_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
+  constexpr int64_t kBlock = 7, kTask = 60, kMeeting = 120;
+  const int64_t strip = s.tiles == 2 ? 7 : s.tiles == 4 ? 9 : 15;
+  const int64_t rounds = rounds_of(s, d, token_tiles);
+  const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits;
+  const int64_t in_turn = (rounds + strip_blocks(s.tiles) - 1) / strip_blocks(s.tiles);
+  return rounds * row_blocks * strip * s.strips +
+         in_turn * (row_blocks * kBlock + kTask + (s.splits > 1 ? kMeeting : 0));
+}
+
 // Returns the cost of a shape: the blocks of 128 rows that a multiprocessor processes, each weighted by its
 // strips plus a constant, and a surcharge for split-K. Measured on an H100: a block of eight strips by 32
 // tokens takes 1.03 us, eight strips by 64 tokens 1.57, four strips by 64 tokens with more registers
 // (GemmShape::roomy) 0.79 in one round and 0.9 in three.
 int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
-  const bool large = s.tiles == kMaxWideTiles;
-  const int64_t block = !large                 ? (s.strips + 4) * kCostUnit
-                        : s.few_strips         ? 16 + 21 * s.strips
-                        : d.warpgroup_products ? 60 + 31 * s.strips / 2
-                                               : (s.strips + 6) * kCostUnit;
-  const int32_t meeting = large && !d.warpgroup_products ? 5 : 3;
-  const int64_t rounds = (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
-  const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits + (s.splits > 1 ? meeting : 0);
-  return rounds * row_blocks * block;
+  if (!d.warpgroup_products) return strip_cost(s, d, m, token_tiles);
+  constexpr int32_t kMeeting = 3;
+  const int64_t block = s.tiles != kMaxWideTiles ? (s.strips + 4) * kCostUnit
+                        : s.few_strips           ? 16 + 21 * s.strips
+                                                 : 60 + 31 * s.strips / 2;
+  const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits + (s.splits > 1 ? kMeeting : 0);
+  return rounds_of(s, d, token_tiles) * row_blocks * block;
 }
 
 // Returns the cost of broad tiles, measured on an H100: a pair of blocks takes 0.88 us for 128 rows, and 1.05
@@ -121,8 +136,7 @@ bool partition_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t 
   for (const int32_t bits : {0, kMaxSplitBits}) {
     split(s, bits);
     if (!may_split(m, s, 1)) break;
-    for (int32_t strips = wide_strips(s.tiles, d.warpgroup_products); strips >= 4;
-         strips -= kWarpgroupStrips) {
+    for (int32_t strips = kMaxWideStrips; strips >= 4; strips -= kWarpgroupStrips) {
       s.few_strips = bits == 0 && can_use_few_strips(d, s.tiles, strips);
       if (bits == 0 && !s.few_strips && must_split(d, m, s.tiles)) continue;
       partition(s, m, strips);
@@ -160,12 +174,12 @@ bool parks_sums(const GemmShape& s, const CardLimits& d) {
 }
 
 // Returns the bytes of shared memory for parked sums of a strip by 8 tokens: all sums if those of earlier
-// chains are parked, half of them if gate and up only exchange them at the end. Without warpgroup products
-// ring slots are small, so there is memory for all sums.
+// chains are parked, half of them if gate and up only exchange them at the end, which they do with warpgroup
+// products.
 uint32_t sums_bytes(const GemmShape& s, const CardLimits& d, const Matrix& m) {
   constexpr uint32_t kAll = 8 * kStripColumns * 4;  // f32
-  if (!d.warpgroup_products || parks_sums(s, d) || m.chain_bits != kFewChainBits) return kAll;
-  return m.paired != 0 ? kAll / 2 : 0;
+  if (parks_sums(s, d) || m.chain_bits != kFewChainBits) return kAll;
+  return m.paired != 0 && d.warpgroup_products ? kAll / 2 : 0;
 }
 
 // Lays out shared memory with as many ring slots as fit. Returns false if they are fewer than the producer
@@ -178,14 +192,30 @@ bool place_wide(GemmShape& s, const CardLimits& d, const Matrix& m) {
   s.table_at = kFreeAt;
   s.sums_at = kFreeAt + aligned(table);
   s.activations_at = s.sums_at + strips * tiles * sums_bytes(s, d, m);
-  const uint32_t limit = d.shared_per_block;
-  const auto fewest =
-      static_cast<uint32_t>(s.is_broad() || parks_sums(s, d) ? kMinPipelineSlots : kActivationProducers);
-  if (s.activations_at + fewest * s.pipeline_slot_bytes > limit) return false;
-  s.pipeline_slots =
-      std::min(kMaxPipelineSlots, static_cast<int32_t>((limit - s.activations_at) / s.pipeline_slot_bytes));
+  s.threads = d.warpgroup_products ? wide_threads(s.strips) : 32 * s.strips;
+  const bool takes_turns = d.warpgroup_products && !s.is_broad() && !parks_sums(s, d);
+  const int32_t fewest = takes_turns ? kActivationProducers : kMinPipelineSlots;
+  const int32_t most = d.warpgroup_products ? kMaxPipelineSlots : kMaxStripSlots;
+  const auto slots = [&](uint32_t limit) {
+    if (s.activations_at > limit) return 0;
+    return std::min(most, static_cast<int32_t>((limit - s.activations_at) / s.pipeline_slot_bytes));
+  };
+  s.pipeline_slots = slots(d.shared_per_block);
+  if (s.pipeline_slots < fewest) return false;
+  // Leaves memory for the other blocks of the multiprocessor, if that does not cost too many slots.
+  if (!d.warpgroup_products && strip_blocks(s.tiles) > 1) {
+    const int32_t shared = slots(std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024));
+    if (shared > kMinPipelineSlots) s.pipeline_slots = shared;
+  }
   s.shared_bytes = s.activations_at + static_cast<uint32_t>(s.pipeline_slots) * s.pipeline_slot_bytes;
   return true;
+}
+
+// Returns the blocks of a wide shape that the card runs at a time.
+int32_t wide_blocks_at_once(const GemmShape& s, const CardLimits& d) {
+  if (d.warpgroup_products || 2 * (s.shared_bytes + 1024) > d.shared_per_multiprocessor)
+    return d.num_multiprocessors;
+  return d.num_multiprocessors * strip_blocks(s.tiles);
 }
 
 // Cost of a shape that does not fit the card.
@@ -200,7 +230,7 @@ int64_t wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t t
     partition(s, m, s.strips - kWarpgroupStrips);
     s.few_strips = s.splits == 1 && can_use_few_strips(d, s.tiles, s.strips);
   }
-  s.blocks = best_blocks(s.tasks, token_tiles, d.num_multiprocessors);
+  s.blocks = best_blocks(s.tasks, token_tiles, wide_blocks_at_once(s, d));
   return wide_cost(s, d, m, token_tiles);
 }
 
@@ -272,8 +302,7 @@ GemmShape expert_shape(const CardLimits& card, const Matrix& m, int32_t tiles, i
   }
   if (must_split(card, m, tiles)) return best;
   int64_t least = INT64_MAX;
-  for (int32_t strips = wide_strips(tiles, card.warpgroup_products); strips >= kWarpgroupStrips;
-       strips -= kWarpgroupStrips) {
+  for (int32_t strips = kMaxWideStrips; strips >= kWarpgroupStrips; strips -= kWarpgroupStrips) {
     GemmShape s;
     s.tiles = tiles;
     split(s, 0);
@@ -283,7 +312,7 @@ GemmShape expert_shape(const CardLimits& card, const Matrix& m, int32_t tiles, i
     least = cost;
     best = s;
   }
-  if (best.shared_bytes > 0) best.blocks = best_blocks(best.tasks, token_tiles, d.num_multiprocessors);
+  if (best.shared_bytes > 0) best.blocks = best_blocks(best.tasks, token_tiles, wide_blocks_at_once(best, d));
   return best;
 }
 

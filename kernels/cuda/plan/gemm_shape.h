@@ -21,8 +21,9 @@ struct CardLimits {
 //
 // narrow, up to 8 tokens: each of a block's 16 warps computes one chain of K of a strip, so that no partial
 // sums leave the block. A block computes one strip with 16 chains, or two strips with 8, among them gate and
-// up. wide, tiles of 16, 32 or 64 tokens: two warps of a block compute a strip, one for each half of its
-// columns; four more warps (producers) copy weights and activations. broad, tiles of 128 tokens, on cards
+// up. wide, tiles of 16, 32 or 64 tokens: on cards with warpgroup products two warps of a block compute a
+// strip, one for each half of its columns, and four more warps (producers) copy weights and activations; on
+// other cards one warp computes a strip, and all copy (gemm_strips.cuh). broad, tiles of 128 tokens, on cards
 // with warpgroup products: like wide, but activations are arranged in memory as the ring slots store them, so
 // that all copies are bulk copies (TMA), and two blocks with adjacent groups share one copy of the
 // activations.
@@ -40,6 +41,7 @@ struct GemmShape {
   int32_t groups = 0;                // broad: pairs of groups
   int32_t tasks = 0;                 // groups * splits
   int32_t blocks = 0;                // blocks that share the tasks (broad: pairs of blocks)
+  int32_t threads = 0;               // of a block (wide)
   int32_t ring_slots = 0;            // per warp (narrow)
   uint32_t slot_bytes = 0;           // bytes of a strip's segment (narrow), or of its 128 rows (wide)
   int32_t pipeline_slots = 0;        // ring slots for activations and weights (wide)
@@ -62,11 +64,7 @@ constexpr int kBroadStrips = 4;
 inline bool GemmShape::is_broad() const {
   return tiles == kBroadTiles;
 }
-// Returns the largest number of strips of a block; the registers not used by their sums are needed to decode
-// weights. Without warpgroup products, the sums of 64 tokens use the registers of twice as many threads.
-constexpr int wide_strips(int tiles, bool warpgroup_products) {
-  return tiles == kMaxWideTiles && !warpgroup_products ? 4 : 8;
-}
+constexpr int kMaxWideStrips = 8;
 // Largest number of strips by 64 tokens for which each warp has registers for the sum of earlier chains; with
 // eight strips the sums are parked.
 constexpr int kMaxFewStrips = 4;
@@ -74,13 +72,18 @@ constexpr int kMinPipelineSlots = 2;
 constexpr int kMaxTileTokens = 8 * kBroadTiles;
 constexpr int kWarpgroupStrips = 2;      // strips that the warps of a warpgroup compute
 constexpr int kActivationProducers = 3;  // producer warps of activations; one more copies weights
-// Return the threads of a block.
+// Returns the threads of a block on cards with warpgroup products.
 constexpr int wide_threads(int strips) {
   return 32 * (2 * strips + 1 + kActivationProducers);
+}
+// Returns the blocks of a multiprocessor on other cards, if its shared memory suffices.
+constexpr int strip_blocks(int tiles) {
+  return tiles == 2 ? 2 : 1;
 }
 constexpr int kBroadThreads = 64 * kBroadStrips + 128;
 constexpr int kMaxSlots = 2;
 constexpr int kMaxPipelineSlots = 8;
+constexpr int kMaxStripSlots = 6;  // pipeline slots on cards without warpgroup products
 constexpr int kMaxSplitBits = 3;
 constexpr int kMaxSplits = 1 << kMaxSplitBits;
 static_assert(kMaxSplits == kFewChains);

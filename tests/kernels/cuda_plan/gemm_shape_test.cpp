@@ -150,8 +150,8 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
     EXPECT_EQ(s.strips, kBroadStrips);
   } else {
     EXPECT_TRUE(s.tiles == 2 || s.tiles == 4 || s.tiles == 8);
-    EXPECT_LE(s.strips, wide_strips(s.tiles, card.warpgroup_products))
-        << "more threads than there are registers for";
+    EXPECT_LE(s.strips, kMaxWideStrips) << "more threads than there are registers for";
+    EXPECT_EQ(s.threads, card.warpgroup_products ? wide_threads(s.strips) : 32 * s.strips);
   }
   EXPECT_EQ(s.strips % kWarpgroupStrips, 0) << "a warpgroup without some of its warps never multiplies";
   EXPECT_EQ(s.splits, 1 << s.split_bits);
@@ -169,17 +169,17 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "gate and up must be in one block";
   EXPECT_TRUE(s.splits == 1 || partial_floats(m, s) <= kPartialFloats)
       << "the partial sums of one tile do not fit";
-  // With fewer ring slots, a producer warp could be two rounds ahead of the consumers and mistake one phase
-  // of a barrier for another.
-  EXPECT_GE(s.pipeline_slots, s.is_broad() || (s.tiles == kMaxWideTiles && !s.few_strips)
-                                  ? kMinPipelineSlots
-                                  : kActivationProducers);
-  EXPECT_LE(s.pipeline_slots, kMaxPipelineSlots);
+  // With fewer ring slots, a producer warp that takes turns with others could be two rounds ahead of the consumers
+  // and mistake one phase of a barrier for another.
+  const bool takes_turns = card.warpgroup_products && !s.is_broad() && (s.tiles != kMaxWideTiles || s.few_strips);
+  EXPECT_GE(s.pipeline_slots, takes_turns ? kActivationProducers : kMinPipelineSlots);
+  EXPECT_LE(s.pipeline_slots, card.warpgroup_products ? kMaxPipelineSlots : kMaxStripSlots);
   EXPECT_GE(s.table_at, kFreeAt);
   EXPECT_GE(s.sums_at, s.table_at + static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8);
   // Parked sums: of earlier chains for all tokens; gate and up exchange half of theirs.
   const bool parks = s.tiles == kMaxWideTiles && card.warpgroup_products && !s.few_strips;
-  const int32_t parked_tokens = parks || m.chain_bits != kFewChainBits ? 8 : m.paired != 0 ? 4 : 0;
+  const bool exchanges = m.paired != 0 && card.warpgroup_products;
+  const int32_t parked_tokens = parks || m.chain_bits != kFewChainBits ? 8 : exchanges ? 4 : 0;
   EXPECT_GE(s.activations_at,
             s.sums_at + static_cast<uint32_t>(s.strips * s.tiles * parked_tokens * kStripColumns) * 4);
   EXPECT_GE(s.slot_bytes, m.max_segment_bytes * static_cast<uint32_t>(kBlockSteps / segment_steps(m.kind)));
