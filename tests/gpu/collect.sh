@@ -2,6 +2,7 @@
 # Collects files that a bare GPU machine lacks, next to the sources.
 #   tests/gpu/collect.sh          .carry: GoogleTest, for run.sh
 #   tests/gpu/collect.sh engine   .carry-engine: every library of the build and the models of the tests, for engine.sh
+#   tests/gpu/collect.sh prefix   .carry-engine: those libraries alone
 #   tests/gpu/collect.sh built    .carry-engine: the programs of build/release and build/gpu instead of the libraries,
 #                                 packed, so that no card time is spent on building; if build/gpu80 exists, also
 #                                 its library for compute capability 8.0.
@@ -28,7 +29,7 @@ collect_engine() {
   carry=$root/.carry-engine
   rm -rf "$carry"
   mkdir -p "$carry"
-  dpkg -L libgtest-dev libgmock-dev libmsgsl-dev nlohmann-json3-dev libfmt-dev libfmt9 libcli11-dev libpcre2-dev \
+  dpkg -L libbenchmark-dev libbenchmark1debian libgtest-dev libgmock-dev libmsgsl-dev nlohmann-json3-dev libfmt-dev libfmt9 libcli11-dev libpcre2-dev \
       libutf8proc-dev |
     grep -E '^/usr/(include|lib|share/cmake)/' |
     grep -vE 'libpcre2-(16|32|posix)|libpcre2-8\.so|libutf8proc\.so|/(bin|pkgconfig)/' |
@@ -40,7 +41,6 @@ collect_engine() {
   # Packed, because files carried with the sources may have at most 64 MiB in total.
   tar -C "$carry" -cJf "$carry/prefix.tar.xz" include lib share
   rm -r "$carry/include" "$carry/lib" "$carry/share"
-  collect_models
 }
 
 collect_built() {
@@ -130,9 +130,10 @@ collect_models() {
 
 case ${1:-run} in
   run) collect_googletest ;;
-  engine) collect_engine ;;
+  engine) collect_engine && collect_models ;;
+  prefix) collect_engine ;;
   built) collect_built && collect_words && collect_older && collect_models ;;
   kernels) shift && collect_kernels "$@" ;;
   families) collect_built && collect_words && collect_families ;;
-  *) echo "collect.sh [engine|built|kernels NAME=BUILD...|families]" >&2; exit 2 ;;
+  *) echo "collect.sh [engine|prefix|built|kernels NAME=BUILD...|families]" >&2; exit 2 ;;
 esac

@@ -2,7 +2,7 @@
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine there: tests of the models,
 # of sampling and of a card that fails; the same text on the CPU and on the card; a model on several devices; loading
 # from files; and the speed of models of real shapes. Writes results to $OUT.
-#   tests/gpu/engine.sh [build|test|states|generate|split|shards|load|bench|blocks|trellis|compare|company|share|wake|server|launches|host-experts ...]
+#   tests/gpu/engine.sh [build|test|states|generate|split|shards|load|bench|blocks|trellis|compare|company|share|wake|server|launches|host-experts|drafts ...]
 # The default is build, test, states, generate, split, load and bench.
 # With SECOND_DEVICE=cuda:1 a model is also split over two cards, and `shards` tests and measures tensor parallelism there.
 # Takes files that the machine lacks from .carry-engine (tests/gpu/collect.sh engine, or built).
@@ -25,11 +25,11 @@ build_all() {
   { unpack prefix && unpack models && unpack families && unpack words && unpack older; } || return 1
   [ -d "$carry/built" ] && return
   # Tools that only other tests need are replaced by a program that does nothing.
-  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DQUIRE_CUDA=ON -DQUIRE_BUILD_BENCH=OFF \
+  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DQUIRE_CUDA=ON -DQUIRE_BUILD_BENCH=ON \
         "-DQUIRE_CUDA_ARCHITECTURES=${ARCHITECTURES:-90a-real}" -DCMAKE_CUDA_COMPILER="${CUDACXX:-/usr/local/cuda/bin/nvcc}" \
         -DCMAKE_PREFIX_PATH="$carry" -DQUIRE_SHARED_DIR="$carry" -DQUIRE_CLANG=/bin/true -DPKG_CONFIG_EXECUTABLE=/bin/true \
         >"$out/configure.log" 2>&1 || { tail -n 30 "$out/configure.log"; return 1; }
-  ninja -C "$build" quire_cuda quire_cli kernels_cuda_test cuda_state_bench model_shards_test model_spread_shards_test "${programs[@]}" >"$out/build.log" 2>&1 ||
+  ninja -C "$build" quire_cuda quire_cli kernels_cuda_test cuda_state_bench drafting_bench model_shards_test model_spread_shards_test "${programs[@]}" >"$out/build.log" 2>&1 ||
     { grep -E "error|FAILED|undefined" "$out/build.log" | head -n 40; return 1; }
 }
 
@@ -233,6 +233,15 @@ host_experts() {
   done
 }
 
+# Measures drafts that are right with a known probability, and the drafter that is used by default.
+drafts() {
+  local model=${MODELS:-synthetic:llama-3.1-8b,format=exl2,bits=4.0,head_bits=6}
+  timeout 120 "$build/bin/drafting_bench" "$model" "$device" 16 240 4 1,32,64,256 0.3,0.8,auto 0 2 2>&1 | tee "$out/drafts.txt"
+  [ "${PIPESTATUS[0]}" = 0 ] || failed=1
+  timeout 60 "$build/bin/drafting_bench" "$model" "$device" 16 240 4 1,32 0.8 0.8 2 2>&1 | tee "$out/drafts-sampled.txt"
+  [ "${PIPESTATUS[0]}" = 0 ] || failed=1
+}
+
 # Lists the kernels of a decoding step of the embedded model (8 layers), replayed as a graph, by name.
 launches() {
   timeout 100 ncu --graph-profiling node --metrics launch__grid_size --csv "$build/bin/quire" generate --device "$device" \
@@ -268,7 +277,8 @@ for stage in ${*:-build test states generate split load bench}; do
     server) server ;;
     launches) launches ;;
     host-experts) host_experts ;;
-    *) echo "engine.sh [build|test|states|generate|split|shards|load|bench|blocks|trellis|compare|company|share|wake|server|launches|host-experts ...]" >&2; exit 2 ;;
+    drafts) drafts ;;
+    *) echo "engine.sh [build|test|states|generate|split|shards|load|bench|blocks|trellis|compare|company|share|wake|server|launches|host-experts|drafts ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done
