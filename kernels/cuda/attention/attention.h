@@ -54,7 +54,11 @@ struct SharedKeys {
   const int32_t* page_table = nullptr;
 };
 
-// Attention for sequences whose rows fit one tile; launch_attention_prefill handles the others. `place`
+// Returns the largest number of rows of a sequence that launch_attention_decode handles in this step: those
+// of a job with draft tokens if no sequence has more, otherwise those of one token, at least one tile.
+constexpr int kMaxDraftRows = 4 * kTileRows;
+int few_rows(const AttentionParams& params);
+// Attention for sequences with few rows; launch_attention_prefill handles the others. `place`
 // [num_heads * head_dim] is the position of each output column, or nullptr. `max_chunks` is an upper bound
 // for the chunks of any sequence of the step. `shared` may be nullptr; its keys are read once for all
 // sequences that share them, by a separate kernel before this one.
@@ -71,7 +75,7 @@ cudaError_t launch_attention_single(const AttentionParams& params, const AppendK
 // Returns true if the two launches above may be given `shared`: F16 keys that are in the cache already, of
 // sequences with one token each.
 bool shares_keys(const AttentionParams& params, const SharedKeys& shared);
-// `all`: include the sequences that fit one tile.
+// `all`: include the sequences with few rows.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
                                      const SplitResources& room, Launch launch);
 // Prefill for common head sizes and at least half a block of rows, on devices with warpgroup_products.

@@ -1,5 +1,5 @@
 // Decode attention for few query rows per sequence, with split-KV: one block per (chunk of 128 keys, tile of
-// 16 rows, kv head).
+// 16 rows, kv head). The tiles of a sequence read its keys once each, all but the first from L2.
 //
 // Heads of one GQA group, and the tokens of a draft, are rows of one tensor-core tile, so each key is read
 // once. The four warps of a block split the chunk's keys for the scores and the head dimension for the
@@ -195,9 +195,7 @@ __global__ void __launch_bounds__(kThreads)
 
 int row_tiles_of(const AttentionParams& p) {
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
-  return std::max(
-      1,
-      (std::min(p.batch.max_query_tokens * group, std::max(kTileRows, group)) + kTileRows - 1) / kTileRows);
+  return std::max(1, (std::min(p.batch.max_query_tokens * group, few_rows(p)) + kTileRows - 1) / kTileRows);
 }
 
 int tile_rows_of(const AttentionParams& p) {
@@ -215,6 +213,12 @@ int padded_dim(int head_dim) {
 }
 
 }  // namespace
+
+int few_rows(const AttentionParams& p) {
+  const int group = p.heads.num_heads / p.heads.num_kv_heads;
+  if (p.batch.max_query_tokens * group <= kMaxDraftRows) return kMaxDraftRows;
+  return std::max(kTileRows, (group + kTileRows - 1) / kTileRows * kTileRows);
+}
 
 bool decode_fits(const AttentionParams& p, int max_chunks, const AttentionScratch& scratch) {
   const size_t tiles = static_cast<size_t>(p.batch.num_sequences) * row_tiles_of(p) * p.heads.num_kv_heads;

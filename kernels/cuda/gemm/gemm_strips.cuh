@@ -76,15 +76,16 @@ class StripRing {
 #pragma unroll
     for (uint32_t at = kPart * 512; at < kMaxStripBytes; at += kBlockSteps * 512)
       if (at + lane_ * 16 < source_.bytes) copy_async_16(weights + at, source_.from + at + lane_ * 16);
-    if (!walk_.valid()) return;
-    const uint32_t activations = slot + lane_ * 16;
-    const __half* row = input_ + rows_[kPart % kRows];
-#pragma unroll 1
-    for (int i = warp_ + kPart * a_.shape.strips; i < kBlockSteps * kTiles;
-         i += kBlockSteps * a_.shape.strips)
-      copy_async_16(activations + i * 512, row + i / kTiles * kStepRows);
+    copy_activations<kPart>(slot, warp_ + kPart * a_.shape.strips);
   }
   __device__ __forceinline__ void finish_copy() {
+    const uint32_t slot = slots_ + filling_ * a_.shape.pipeline_slot_bytes;
+    // Pieces that are left if the block has few strips.
+#pragma unroll 1
+    for (int i = warp_ + kBlockSteps * a_.shape.strips; i < kBlockSteps * kTiles;
+         i += kBlockSteps * a_.shape.strips)
+      for_constants<kBlockSteps>(
+          [&]<int k>(std::integral_constant<int, k>) { copy_activations<k>(slot, i + k * a_.shape.strips); });
     commit_copies();
     if (!walk_.valid()) return;
     if (++filling_ == a_.shape.pipeline_slots) filling_ = 0;
@@ -104,6 +105,12 @@ class StripRing {
           ? kBlockRows * kStripColumns * 2
           : kBlockRows * kStripColumns * (kOnlyBits<kKind> == 4 ? 4 : 8) / 8 + kMaxRecordsBytes;
 
+  // Copies piece `i` of the activations, whose row is that of part kPart.
+  template <int kPart>
+  __device__ __forceinline__ void copy_activations(uint32_t slot, int i) const {
+    if (walk_.valid() && i < kBlockSteps * kTiles)
+      copy_async_16(slot + i * 512 + lane_ * 16, input_ + rows_[kPart % kRows] + i / kTiles * kStepRows);
+  }
   // One group of copies is committed per slot, and all slots but one are ahead of the reader.
   __device__ __forceinline__ void wait_for_slot() const {
     switch (a_.shape.pipeline_slots) {
@@ -195,10 +202,13 @@ __device__ __forceinline__ void multiply_pair_scaled(const HalfPair& of, uint32_
   read_scales(1, 0);
   if (bits[0] == bits[1] && records[0] <= 1 && records[1] <= 1) {
     with_width<kKind>(bits[0], [&]<int kBits>(std::integral_constant<int, kBits>) {
+      __half2 w[2][2][8];
+      decode_pair_step<kKind, 0, 2>(of, slot, records, kBits, 0, group, w[0]);
       for_constants<kBlockSteps>([&]<int i>(std::integral_constant<int, i>) {
-        __half2 w[2][8];
-        decode_pair_step<kKind, 0, 2>(of, slot, records, kBits, i, group, w);
-        multiply_pair_step<kTiles>(totals, w, slot + i * kStepBytes<kTiles>, of.lane);
+        // Decoded beside the products of the step before.
+        if constexpr (i + 1 < kBlockSteps)
+          decode_pair_step<kKind, 0, 2>(of, slot, records, kBits, i + 1, group, w[(i + 1) & 1]);
+        multiply_pair_step<kTiles>(totals, w[i & 1], slot + i * kStepBytes<kTiles>, of.lane);
         ring.template copy_part<i>();
       });
     });

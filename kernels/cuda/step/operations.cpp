@@ -125,9 +125,8 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
     }
   }
   const int32_t group = p.heads.num_heads / p.heads.num_kv_heads;
-  const int32_t decode_rows = std::max(kTileRows, (group + kTileRows - 1) / kTileRows * kTileRows);
   const bool splits = decode_fits(p, max_chunks, c.attention);
-  const bool long_rows = p.batch.max_query_tokens * group > decode_rows;
+  const bool long_rows = p.batch.max_query_tokens * group > few_rows(p);
   // Every sequence of a step has at least one token: with one sequence its rows decide.
   if (splits && (!long_rows || p.batch.num_sequences > 1)) {
     const Status s =
