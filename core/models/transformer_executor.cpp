@@ -172,6 +172,11 @@ kernels::BatchView bind(const StageShardState& stage, const Batch& batch, bool i
   return device;
 }
 
+// True if the device has not filled in the outcome.
+bool is_missing(const kernels::SampleOutcome& outcome) {
+  return outcome.status == kernels::SampleStatus::drawn && outcome.token < 0;
+}
+
 }  // namespace
 
 TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> transformer,
@@ -342,6 +347,7 @@ void TransformerExecutor::draw(Ticket ticket, const DeviceDraws& draws) {
 void TransformerExecutor::sample(const DeviceDraws& draws, Pass& pass) {
   pass.num_drawn = draws.rows.size();
   if (draws.rows.empty()) return;
+  std::fill_n(pass.outcomes.begin(), pass.num_drawn, kernels::SampleOutcome{});
   const StageShardState& last = stages_.back().first();
   kernels::SampleParams params;
   params.logits = last.memory.workspace().logits;
@@ -402,7 +408,8 @@ void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
   std::transform(halves.begin(), halves.end(), out.begin(), kernels::half_to_float);
 }
 
-// Waits only for the draws if another pass was issued after this one.
+// Waits only for the draws if another pass was issued after this one. The memory of outcomes is used again by
+// later passes, so a draw whose outcome the device did not fill in must not pass for one of an earlier pass.
 Drawn TransformerExecutor::wait(Ticket ticket) {
   const DeviceContext& last = stages_.back().first().context;
   const Pass& pass = pass_of(ticket);
@@ -410,9 +417,12 @@ Drawn TransformerExecutor::wait(Ticket ticket) {
   last.check(is_followed ? last.table().wait_for_draws(last.handle(), pass.outcomes.data())
                          : last.table().synchronize(last.handle()),
              "waiting for a step");
+  const auto outcomes = gsl::span<const kernels::SampleOutcome>(pass.outcomes).first(pass.num_drawn);
+  if (std::any_of(outcomes.begin(), outcomes.end(), is_missing))
+    throw Error(ErrorCode::internal, "{} has not returned the tokens that were drawn on it",
+                last.device()->name());
   const size_t count = pass.num_rows * static_cast<size_t>(limits_.vocab_size);
-  return {gsl::span<const float>(rows_.logits.get(), count), limits_.vocab_size,
-          gsl::span<const kernels::SampleOutcome>(pass.outcomes).first(pass.num_drawn)};
+  return {gsl::span<const float>(rows_.logits.get(), count), limits_.vocab_size, outcomes};
 }
 
 }  // namespace quire

@@ -225,9 +225,9 @@ struct KernelTable {
   Status (*gated_norm)(Context* context, const GatedNormParams* params) = nullptr;
   Status (*copy_state)(Context* context, const CopyStateParams* params) = nullptr;
   Status (*sample)(Context* context, const SampleParams* params) = nullptr;
-  // Waits for the call to sample that was given `outcomes`, which is the last one or the one before it, but
-  // not for later steps. The rows of earlier calls to read_rows are complete then, too. Outcomes for which
-  // synchronize has waited already are complete. Needs kCapabilityFollowingSteps.
+  // Waits for the last call to sample that was given `outcomes`, one of the last two calls of all, but not
+  // for later steps. Earlier calls with the same outcomes are discarded. Rows of earlier calls to read_rows
+  // are complete then, and so are outcomes that synchronize has filled in. Needs kCapabilityFollowingSteps.
   Status (*wait_for_draws)(Context* context, const SampleOutcome* outcomes) = nullptr;
 
   // Composites.

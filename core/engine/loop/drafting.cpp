@@ -310,11 +310,13 @@ bool Drafting::looks_ahead() const {
   return prefers_look_ahead() && !is_probe_due();
 }
 
-// A network that reads states must compute between two passes of the target.
+// A network that reads states must compute between two passes of the target. Steps issued ahead are measured
+// before drafts are used, if they can be measured.
 bool Drafting::holds_back() const noexcept {
   if (!has_drafter() || is_crowded()) return false;
   const bool is_between = network_ && network_->reads_states();
-  if (!is_between && (looks_ahead() || (!is_probe_due() && !pace_.issued.knows_any()))) return false;
+  const bool may_draft = is_probe_due() || is_clock_still() || pace_.issued.knows_any();
+  if (!is_between && (looks_ahead() || !may_draft)) return false;
   const DraftingOptions& options = jobs_.context().options.drafting;
   return std::any_of(jobs_.running().begin(), jobs_.running().end(), [&](const auto& job) {
     return job->request.kind == JobKind::generate && job->runnable() && most_drafts(*job, options) > 0;

@@ -548,13 +548,17 @@ Status sample(Context* context, const SampleParams* params) {
   // The slot may belong to a step that was abandoned.
   if (const Status s = c.device->check(cudaEventSynchronize(slot.drawn), "sampling"); s != Status::ok)
     return s;
+  // The caller uses its memory again for each second step, and a slot is not used by each step.
+  for (DrawSlot& earlier : c.draws)
+    if (earlier.outcomes == params->outcomes) earlier.abandon();
   std::copy_n(params->rows, params->num_rows, slot.rows);
   std::copy_n(params->edits, params->num_edits, slot.edits);
   slot.outcomes = params->outcomes;
   slot.num_rows = c.num_drawn = params->num_rows;
   slot.num_pending = c.pending.size();
   if (!place_masks(c, slot)) {
-    slot.num_rows = c.num_drawn = 0;
+    slot.abandon();
+    c.num_drawn = 0;
     return c.device->fail(Status::invalid_argument,
                           "sample: more masks than the limits of the context allow");
   }

@@ -38,9 +38,15 @@ struct DrawSlot {
   SampleResult* results = nullptr;
   uint32_t* masks = nullptr;  // [max_draw_masks, words of the vocabulary]
   cudaEvent_t drawn = nullptr;
-  SampleOutcome* outcomes = nullptr;  // the caller's
+  SampleOutcome* outcomes = nullptr;  // the caller's; no other slot has the same
   int32_t num_rows = 0;               // 0 once delivered
   size_t num_pending = 0;             // number of entries of Context::pending that come before these draws
+
+  // Discards the results.
+  void abandon() {
+    outcomes = nullptr;
+    num_rows = 0;
+  }
 };
 
 // Description of the rows that are sorted in expert_slots now.

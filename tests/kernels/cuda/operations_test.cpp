@@ -201,6 +201,46 @@ TEST_F(SamplingTest, AStepReadsTheTokensOfThePreviousDraws) {
       << "the last draws are those of another step";
 }
 
+// The caller has memory for two results. If it abandons a step, both calls in flight may have the same
+// memory.
+TEST_F(SamplingTest, DrawsReplaceEarlierOnesWithTheSameOutcomes) {
+  constexpr int32_t kVocabulary = 3000;
+  SampleOutcome outcome, other;
+  const SampleRow row;
+  const auto begin_draw = [&](SampleOutcome& to, size_t token) {
+    std::vector<float> logits(kVocabulary, 0.0f);
+    logits[token] = 1.0f;
+    SampleParams p;
+    p.logits = to_device(logits);
+    p.stride = p.vocab_size = kVocabulary;
+    p.rows = &row;
+    p.num_rows = 1;
+    p.outcomes = &to;
+    ASSERT_EQ(table_->sample(context_, &p), Status::ok);
+  };
+  for (int32_t i = 0; i < 3; ++i) {  // each begins with another slot of the context
+    begin_draw(outcome, 10);
+    ASSERT_EQ(table_->wait_for_draws(context_, &outcome), Status::ok);
+    EXPECT_EQ(outcome.token, 10) << i;
+    begin_draw(outcome, 20);
+    ASSERT_EQ(table_->wait_for_draws(context_, &outcome), Status::ok);
+    EXPECT_EQ(outcome.token, 20) << i;
+
+    begin_draw(outcome, 30);  // never waited for
+    begin_draw(outcome, 40);
+    ASSERT_EQ(table_->wait_for_draws(context_, &outcome), Status::ok);
+    EXPECT_EQ(outcome.token, 40) << i;
+    ASSERT_EQ(table_->synchronize(context_), Status::ok);
+    EXPECT_EQ(outcome.token, 40) << i;
+
+    begin_draw(outcome, 50);  // never waited for
+    begin_draw(outcome, 60);
+    ASSERT_EQ(table_->synchronize(context_), Status::ok);
+    EXPECT_EQ(outcome.token, 60) << i;
+    begin_draw(other, 70);
+  }
+}
+
 TEST_F(SamplingTest, GreedyReturnsTheLargestLogitAndItsProbability) {
   auto logits = random_floats(5000, random_, 3.0f);
   logits[1234] = logits[4321] = 20.0f;
