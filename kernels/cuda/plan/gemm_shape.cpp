@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/plan/strip_shape.h"
 #include "kernels/cuda/plan/trellis_tiles.h"
 
 namespace quire::kernels {
@@ -37,44 +38,8 @@ bool place(GemmShape& s, const Matrix& m, uint32_t activation_bytes, uint32_t su
   return true;
 }
 
-void partition(GemmShape& s, const Matrix& m, int32_t strips) {
-  s.strips = strips;
-  s.groups = m.paired ? (m.parts[0].num_strips + strips / 2 - 1) / (strips / 2)
-                      : (m.num_strips + strips - 1) / strips;
-  s.tasks = s.groups * s.splits;
-}
-
-// Returns the number of blocks per tile of tokens that fills the last round best. Each tile has `tasks`
-// tasks, and the card runs `at_once` blocks at a time.
-int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
-  int32_t best = 1;
-  int64_t least = INT64_MAX;
-  for (int32_t blocks = 1; blocks <= std::min(tasks, at_once); ++blocks) {
-    const int64_t rounds = (int64_t{token_tiles} * blocks + at_once - 1) / at_once;
-    const int64_t cost = rounds * ((tasks + blocks - 1) / blocks * 16 + 3);  // 3: start-up of a block
-    if (cost < least) {
-      least = cost;
-      best = blocks;
-    }
-  }
-  return best;
-}
-
 int64_t rounds_of(const GemmShape& s, const CardLimits& d, int32_t token_tiles) {
   return (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
-}
-
-// Returns the cost on a card without warpgroup products: for each block of 128 rows the time of its strips,
-// which blocks on the same multiprocessor share, and a constant, which they do not; and for each task its
-// start and end, longer with split-K.
-int64_t strip_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
-  constexpr int64_t kBlock = 7, kTask = 60, kMeeting = 120;
-  const int64_t strip = s.tiles == 2 ? 7 : s.tiles == 4 ? 9 : 15;
-  const int64_t rounds = rounds_of(s, d, token_tiles);
-  const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits;
-  const int64_t in_turn = (rounds + strip_blocks(s.tiles) - 1) / strip_blocks(s.tiles);
-  return rounds * row_blocks * strip * s.strips +
-         in_turn * (row_blocks * kBlock + kTask + (s.splits > 1 ? kMeeting : 0));
 }
 
 // Returns the cost of a shape: the blocks of 128 rows that a multiprocessor processes, each weighted by its
@@ -82,7 +47,6 @@ int64_t strip_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int
 // tokens takes 1.03 us, eight strips by 64 tokens 1.57, four strips by 64 tokens with more registers
 // (GemmShape::roomy) 0.79 in one round and 0.9 in three.
 int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
-  if (!d.warpgroup_products) return strip_cost(s, d, m, token_tiles);
   constexpr int32_t kMeeting = 3;
   const int64_t block = s.tiles != kMaxWideTiles ? (s.strips + 4) * kCostUnit
                         : s.few_strips           ? 16 + 21 * s.strips
@@ -105,28 +69,14 @@ int64_t broad_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int
   return rounds * (row_blocks * kBlock + adding + meeting) + kStart;
 }
 
-// Returns true if there is memory for the partial sums of that many tiles of tokens, and gate and up are not
-// paired.
-bool may_split(const Matrix& m, const GemmShape& s, int32_t token_tiles) {
-  return s.splits == 1 ||
-         (m.paired == 0 && partial_floats(m, s) * static_cast<size_t>(token_tiles) <= kPartialFloats);
+// Returns true if K must be split: wide tiles of 64 tokens can park only one sum besides that of a chain,
+// except with few strips (GemmShape::roomy).
+bool must_split(const Matrix& m, int32_t tiles) {
+  return tiles == kMaxWideTiles && m.chain_bits != kFewChainBits;
 }
 
-// Returns true if K must be split: wide tiles of 64 tokens with warpgroup products can park only one sum
-// besides that of a chain, except with few strips (GemmShape::roomy).
-bool must_split(const CardLimits& d, const Matrix& m, int32_t tiles) {
-  return d.warpgroup_products && tiles == kMaxWideTiles && m.chain_bits != kFewChainBits;
-}
-
-bool can_use_few_strips(const CardLimits& d, int32_t tiles, int32_t strips) {
-  return d.warpgroup_products && tiles == kMaxWideTiles && strips <= kMaxFewStrips;
-}
-
-void split(GemmShape& s, int32_t bits) {
-  s.splits = 1 << bits;
-  s.split_bits = bits;
-  s.eighths = kMaxSplits / s.splits;
-  s.num_partial_sums = kMaxSplits - s.eighths + 1;
+bool can_use_few_strips(int32_t tiles, int32_t strips) {
+  return tiles == kMaxWideTiles && strips <= kMaxFewStrips;
 }
 
 // Chooses the groups and splits that fill the card best.
@@ -134,12 +84,12 @@ bool partition_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t 
   int64_t least = INT64_MAX;
   GemmShape best = s;
   for (const int32_t bits : {0, kMaxSplitBits}) {
-    split(s, bits);
-    if (!may_split(m, s, 1)) break;
+    split_chains(s, bits);
+    if (!sums_fit(m, s, 1)) break;
     for (int32_t strips = kMaxWideStrips; strips >= 4; strips -= kWarpgroupStrips) {
-      s.few_strips = bits == 0 && can_use_few_strips(d, s.tiles, strips);
-      if (bits == 0 && !s.few_strips && must_split(d, m, s.tiles)) continue;
-      partition(s, m, strips);
+      s.few_strips = bits == 0 && can_use_few_strips(s.tiles, strips);
+      if (bits == 0 && !s.few_strips && must_split(m, s.tiles)) continue;
+      partition_strips(s, m, strips);
       const int64_t cost = wide_cost(s, d, m, token_tiles);
       if (cost >= least) continue;
       least = cost;
@@ -156,9 +106,9 @@ void partition_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t
   int64_t least = INT64_MAX;
   GemmShape best = s;
   for (int32_t bits = 0; bits <= kMaxSplitBits; ++bits) {
-    split(s, bits);
-    if (!may_split(m, s, token_tiles)) continue;
-    partition(s, m, 2 * kBroadStrips);
+    split_chains(s, bits);
+    if (!sums_fit(m, s, token_tiles)) continue;
+    partition_strips(s, m, 2 * kBroadStrips);
     s.strips = kBroadStrips;
     const int64_t cost = broad_cost(s, d, m, token_tiles);
     if (cost >= least) continue;
@@ -169,68 +119,44 @@ void partition_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t
 }
 
 // Returns true if the sums of earlier chains are parked in shared memory.
-bool parks_sums(const GemmShape& s, const CardLimits& d) {
-  return s.tiles == kMaxWideTiles && d.warpgroup_products && !s.few_strips;
+bool parks_sums(const GemmShape& s) {
+  return s.tiles == kMaxWideTiles && !s.few_strips;
 }
 
 // Returns the bytes of shared memory for parked sums of a strip by 8 tokens: all sums if those of earlier
-// chains are parked, half of them if gate and up only exchange them at the end, which they do with warpgroup
-// products.
-uint32_t sums_bytes(const GemmShape& s, const CardLimits& d, const Matrix& m) {
-  constexpr uint32_t kAll = 8 * kStripColumns * 4;  // f32
-  if (parks_sums(s, d) || m.chain_bits != kFewChainBits) return kAll;
-  return m.paired != 0 && d.warpgroup_products ? kAll / 2 : 0;
+// chains are parked, half of them if gate and up only exchange them at the end.
+uint32_t sums_bytes(const GemmShape& s, const Matrix& m) {
+  if (parks_sums(s) || m.chain_bits != kFewChainBits) return kStripSumBytes;
+  return m.paired != 0 ? kStripSumBytes / 2 : 0;
 }
 
 // Lays out shared memory with as many ring slots as fit. Returns false if they are fewer than the producer
 // warps that take turns: one of these could be two rounds ahead of the consumers.
 bool place_wide(GemmShape& s, const CardLimits& d, const Matrix& m) {
-  const auto table = static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8;
-  const auto strips = static_cast<uint32_t>(s.strips), tiles = static_cast<uint32_t>(s.tiles);
-  s.slot_bytes = aligned(m.max_segment_bytes * static_cast<uint32_t>(kBlockSteps / segment_steps(m.kind)));
-  s.pipeline_slot_bytes = kBlockSteps * step_bytes(s.tiles) + strips * s.slot_bytes;
-  s.table_at = kFreeAt;
-  s.sums_at = kFreeAt + aligned(table);
-  s.activations_at = s.sums_at + strips * tiles * sums_bytes(s, d, m);
-  s.threads = d.warpgroup_products ? wide_threads(s.strips) : 32 * s.strips;
-  const bool takes_turns = d.warpgroup_products && !s.is_broad() && !parks_sums(s, d);
-  const int32_t fewest = takes_turns ? kActivationProducers : kMinPipelineSlots;
-  const int32_t most = d.warpgroup_products ? kMaxPipelineSlots : kMaxStripSlots;
-  const auto slots = [&](uint32_t limit) {
-    if (s.activations_at > limit) return 0;
-    return std::min(most, static_cast<int32_t>((limit - s.activations_at) / s.pipeline_slot_bytes));
-  };
-  s.pipeline_slots = slots(d.shared_per_block);
-  if (s.pipeline_slots < fewest) return false;
-  // Leaves memory for the other blocks of the multiprocessor, if that does not cost too many slots.
-  if (!d.warpgroup_products && strip_blocks(s.tiles) > 1) {
-    const int32_t shared = slots(std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024));
-    if (shared > kMinPipelineSlots) s.pipeline_slots = shared;
-  }
+  place_slots(s, m, sums_bytes(s, m));
+  s.threads = wide_threads(s.strips);
+  const uint32_t limit = d.shared_per_block;
+  const auto fewest =
+      static_cast<uint32_t>(s.is_broad() || parks_sums(s) ? kMinPipelineSlots : kActivationProducers);
+  if (s.activations_at + fewest * s.pipeline_slot_bytes > limit) return false;
+  s.pipeline_slots =
+      std::min(kMaxPipelineSlots, static_cast<int32_t>((limit - s.activations_at) / s.pipeline_slot_bytes));
   s.shared_bytes = s.activations_at + static_cast<uint32_t>(s.pipeline_slots) * s.pipeline_slot_bytes;
   return true;
 }
 
-// Returns the blocks of a wide shape that the card runs at a time.
-int32_t wide_blocks_at_once(const GemmShape& s, const CardLimits& d) {
-  if (d.warpgroup_products || 2 * (s.shared_bytes + 1024) > d.shared_per_multiprocessor)
-    return d.num_multiprocessors;
-  return d.num_multiprocessors * strip_blocks(s.tiles);
-}
-
-// Cost of a shape that does not fit the card.
-constexpr int64_t kDoesNotFit = INT64_MAX;
 int64_t wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t tiles, GemmShape& s) {
   const int32_t token_tiles = (rows + tiles * 8 - 1) / (tiles * 8);
+  if (!d.warpgroup_products) return strip_shape(d, m, tiles, token_tiles, true, s);
   s = {};
   s.tiles = tiles;
   if (!partition_wide(s, d, m, token_tiles)) return kDoesNotFit;
   while (!place_wide(s, d, m)) {
     if (s.strips == kWarpgroupStrips) return kDoesNotFit;
-    partition(s, m, s.strips - kWarpgroupStrips);
-    s.few_strips = s.splits == 1 && can_use_few_strips(d, s.tiles, s.strips);
+    partition_strips(s, m, s.strips - kWarpgroupStrips);
+    s.few_strips = s.splits == 1 && can_use_few_strips(s.tiles, s.strips);
   }
-  s.blocks = best_blocks(s.tasks, token_tiles, wide_blocks_at_once(s, d));
+  s.blocks = best_blocks(s.tasks, token_tiles, d.num_multiprocessors);
   return wide_cost(s, d, m, token_tiles);
 }
 
@@ -267,9 +193,52 @@ bool best_wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmSha
 
 }  // namespace
 
+void partition_strips(GemmShape& s, const Matrix& m, int32_t strips) {
+  s.strips = strips;
+  s.groups = m.paired ? (m.parts[0].num_strips + strips / 2 - 1) / (strips / 2)
+                      : (m.num_strips + strips - 1) / strips;
+  s.tasks = s.groups * s.splits;
+}
+
+int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
+  int32_t best = 1;
+  int64_t least = INT64_MAX;
+  for (int32_t blocks = 1; blocks <= std::min(tasks, at_once); ++blocks) {
+    const int64_t rounds = (int64_t{token_tiles} * blocks + at_once - 1) / at_once;
+    const int64_t cost = rounds * ((tasks + blocks - 1) / blocks * 16 + 3);  // 3: start-up of a block
+    if (cost < least) {
+      least = cost;
+      best = blocks;
+    }
+  }
+  return best;
+}
+
+bool sums_fit(const Matrix& m, const GemmShape& s, int32_t token_tiles) {
+  return s.splits == 1 ||
+         (m.paired == 0 && partial_floats(m, s) * static_cast<size_t>(token_tiles) <= kPartialFloats);
+}
+
+void split_chains(GemmShape& s, int32_t bits) {
+  s.splits = 1 << bits;
+  s.split_bits = bits;
+  s.eighths = kMaxSplits / s.splits;
+  s.num_partial_sums = kMaxSplits - s.eighths + 1;
+}
+
+void place_slots(GemmShape& s, const Matrix& m, uint32_t parked_bytes) {
+  const auto table = static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8;
+  const auto strips = static_cast<uint32_t>(s.strips), tiles = static_cast<uint32_t>(s.tiles);
+  s.slot_bytes = aligned(m.max_segment_bytes * static_cast<uint32_t>(kBlockSteps / segment_steps(m.kind)));
+  s.pipeline_slot_bytes = kBlockSteps * step_bytes(s.tiles) + strips * s.slot_bytes;
+  s.table_at = kFreeAt;
+  s.sums_at = kFreeAt + aligned(table);
+  s.activations_at = s.sums_at + strips * tiles * parked_bytes;
+}
+
 GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   GemmShape s;
-  partition(s, m, kNarrowWarps >> m.chain_bits);
+  partition_strips(s, m, kNarrowWarps >> m.chain_bits);
   const int32_t inputs = m.kind == TileKind::trellis ? trellis_input_rows(m.num_parts) : 1;
   const uint32_t row = rows == 1 ? static_cast<uint32_t>(inputs * m.num_blocks * kBlockRows) * 2 : 0;
   const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNarrowWarps) * 4;
@@ -300,19 +269,23 @@ GemmShape expert_shape(const CardLimits& card, const Matrix& m, int32_t tiles, i
     best.blocks = (best.groups + rounds - 1) / rounds;
     return best;
   }
-  if (must_split(card, m, tiles)) return best;
+  if (!d.warpgroup_products) {
+    static_cast<void>(strip_shape(d, m, tiles, token_tiles, false, best));
+    return best;
+  }
+  if (must_split(m, tiles)) return best;
   int64_t least = INT64_MAX;
   for (int32_t strips = kMaxWideStrips; strips >= kWarpgroupStrips; strips -= kWarpgroupStrips) {
     GemmShape s;
     s.tiles = tiles;
-    split(s, 0);
-    partition(s, m, strips);
+    split_chains(s, 0);
+    partition_strips(s, m, strips);
     const int64_t cost = wide_cost(s, d, m, token_tiles);
     if (cost >= least || !place_wide(s, d, m)) continue;
     least = cost;
     best = s;
   }
-  if (best.shared_bytes > 0) best.blocks = best_blocks(best.tasks, token_tiles, wide_blocks_at_once(best, d));
+  if (best.shared_bytes > 0) best.blocks = best_blocks(best.tasks, token_tiles, d.num_multiprocessors);
   return best;
 }
 

@@ -42,6 +42,7 @@ struct GemmShape {
   int32_t tasks = 0;                 // groups * splits
   int32_t blocks = 0;                // blocks that share the tasks (broad: pairs of blocks)
   int32_t threads = 0;               // of a block (wide)
+  int32_t resident = 1;              // blocks that a multiprocessor runs at a time (wide)
   int32_t ring_slots = 0;            // per warp (narrow)
   uint32_t slot_bytes = 0;           // bytes of a strip's segment (narrow), or of its 128 rows (wide)
   int32_t pipeline_slots = 0;        // ring slots for activations and weights (wide)
@@ -76,7 +77,10 @@ constexpr int kActivationProducers = 3;  // producer warps of activations; one m
 constexpr int wide_threads(int strips) {
   return 32 * (2 * strips + 1 + kActivationProducers);
 }
-// Returns the blocks of a multiprocessor on other cards, if its shared memory suffices.
+// Return those on other cards, and the blocks of kMaxWideStrips for which a multiprocessor has registers.
+constexpr int strip_threads(int strips) {
+  return 32 * strips;
+}
 constexpr int strip_blocks(int tiles) {
   return tiles == 2 ? 2 : 1;
 }
@@ -119,6 +123,21 @@ GemmShape gemm_shape(const CardLimits& card, const Matrix& matrix, int32_t rows)
 // stay free after shared_bytes.
 GemmShape expert_shape(const CardLimits& card, const Matrix& matrix, int32_t tiles, int32_t token_tiles,
                        uint32_t spare);
+// Shared memory that a multiprocessor takes for each block besides that of the shape.
+constexpr uint32_t kReservedBytes = 1024;
+// Bytes of the sums of a strip by 8 tokens (f32).
+constexpr uint32_t kStripSumBytes = 8 * kStripColumns * 4;
+// Cost of a shape that does not fit the card.
+constexpr int64_t kDoesNotFit = INT64_MAX;
+// Parts of the choice of a wide shape: set the splits, and the groups; return true if there is memory for the
+// partial sums of that many tiles of tokens and gate and up are not paired; set the offsets and sizes of ring
+// slots, with so many bytes of parked sums for each strip by 8 tokens; and return the number of blocks per
+// tile of tokens that fills the last round best, if the card runs `at_once` blocks at a time.
+void split_chains(GemmShape& shape, int32_t split_bits);
+void partition_strips(GemmShape& shape, const Matrix& matrix, int32_t strips);
+bool sums_fit(const Matrix& matrix, const GemmShape& shape, int32_t token_tiles);
+void place_slots(GemmShape& shape, const Matrix& matrix, uint32_t parked_bytes);
+int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once);
 // Returns the shape of the narrow kernel; shared_bytes is 0 if it does not fit the card.
 GemmShape narrow_shape(const CardLimits& card, const Matrix& matrix, int32_t rows);
 

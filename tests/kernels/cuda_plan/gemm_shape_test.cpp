@@ -169,9 +169,10 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "gate and up must be in one block";
   EXPECT_TRUE(s.splits == 1 || partial_floats(m, s) <= kPartialFloats)
       << "the partial sums of one tile do not fit";
-  // With fewer ring slots, a producer warp that takes turns with others could be two rounds ahead of the consumers
-  // and mistake one phase of a barrier for another.
-  const bool takes_turns = card.warpgroup_products && !s.is_broad() && (s.tiles != kMaxWideTiles || s.few_strips);
+  // With fewer ring slots, a producer warp that takes turns with others could be two rounds ahead of the
+  // consumers and mistake one phase of a barrier for another.
+  const bool takes_turns =
+      card.warpgroup_products && !s.is_broad() && (s.tiles != kMaxWideTiles || s.few_strips);
   EXPECT_GE(s.pipeline_slots, takes_turns ? kActivationProducers : kMinPipelineSlots);
   EXPECT_LE(s.pipeline_slots, card.warpgroup_products ? kMaxPipelineSlots : kMaxStripSlots);
   EXPECT_GE(s.table_at, kFreeAt);
@@ -220,23 +221,26 @@ TEST(GemmShapeTest, ManyTokensUseWideTilesOnEveryCard) {
   }
 }
 
-// The cheapest tile: 64 tokens if there is much work per multiprocessor, 32 if half of the larger tile would
-// be empty or wait for the sums of other blocks.
-TEST(GemmShapeTest, MoreThan32TokensUseTheCheaperTile) {
-  CardLimits card = limits_of("H100");
-  card.warpgroup_products = false;
+// Without warpgroup products: tiles of 64 from 33 tokens on, by blocks of four strips, of which a
+// multiprocessor with much shared memory runs two.
+TEST(GemmShapeTest, BlocksOfFewStripsShareAMultiprocessor) {
+  const CardLimits card = limits_of("H100 with kernels for 8.0");
   const Form form = {TileKind::exl2, 4, 1};
   const Matrix qkv = matrix_of(form, 4096, {4096, 1024, 1024}, false);
   const Matrix gate_up = matrix_of(form, 4096, {14336, 14336}, true);
   const Matrix down = matrix_of(form, 14336, {4096}, false);
-  for (const int32_t rows : {33, 64, 2048}) {
-    SCOPED_TRACE(std::to_string(rows) + " tokens");
-    EXPECT_EQ(gemm_shape(card, gate_up, rows).tiles, 8);
-    EXPECT_EQ(gemm_shape(card, down, rows).tiles, 8);
-    EXPECT_EQ(gemm_shape(card, qkv, rows).tiles, rows == 2048 ? 8 : 4);
+  for (const Matrix& matrix : {qkv, gate_up, down}) {
+    for (const int32_t rows : {16, 32, 33, 64, 2048}) {
+      SCOPED_TRACE(std::to_string(rows) + " tokens");
+      const GemmShape s = gemm_shape(card, matrix, rows);
+      EXPECT_EQ(s.tiles, rows == 16 ? 2 : rows == 32 ? 4 : 8);
+      EXPECT_EQ(s.strips, 4);
+      EXPECT_GE(s.resident, 2);
+      EXPECT_GE(s.pipeline_slots, 3) << "too few to hide copies";
+      EXPECT_LE(static_cast<uint32_t>(s.resident) * (s.shared_bytes + kReservedBytes),
+                card.shared_per_multiprocessor);
+    }
   }
-  EXPECT_EQ(gemm_shape(card, gate_up, 32).tiles, 4);
-  EXPECT_EQ(gemm_shape(card, gate_up, 65).tiles, 4) << "the second tile of 64 would have one token";
 }
 
 // Broad tiles if there are enough tokens and columns for all pairs of multiprocessors.
@@ -305,14 +309,15 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsUseBroadAndFewStripTiles) {
   EXPECT_TRUE(gemm_shape(card, matrix_of({TileKind::exl2, 5, 1}, 3200, {6656, 6656}, true), 70).is_broad());
 }
 
-// If shared memory cannot hold four strips by 64 tokens and enough ring slots, six strips by 32 are better.
-TEST(GemmShapeTest, SmallCardsUseTilesOf32) {
+// With 99 KB of shared memory blocks have a multiprocessor each, and more strips.
+TEST(GemmShapeTest, BlocksOfSmallCardsHaveManyStrips) {
   for (const char* name : {"RTX 3090", "RTX 4090", "RTX 5090"}) {
     SCOPED_TRACE(name);
-    const CardLimits card = limits_of(name);
     const Matrix gate_up = matrix_of({TileKind::exl2, 4, 1}, 4096, {14336, 14336}, true);
-    EXPECT_EQ(gemm_shape(card, gate_up, 64).tiles, 4);
-    EXPECT_EQ(gemm_shape(card, gate_up, 2048).tiles, 4);
+    const GemmShape s = gemm_shape(limits_of(name), gate_up, 2048);
+    EXPECT_EQ(s.tiles, 8);
+    EXPECT_GE(s.strips, 6);
+    EXPECT_EQ(s.resident, 1);
   }
 }
 
@@ -371,7 +376,7 @@ TEST(GemmShapeTest, ExpertsLeaveMemoryForTheirMatrixRecord) {
 }
 
 TEST(GemmShapeTest, AMatrixTooLargeForTheCardIsRefused) {
-  const CardLimits small = {80, 48 << 10, 64 << 10};
+  const CardLimits small = {80, 32 << 10, 64 << 10};
   const Matrix dense = matrix_of({TileKind::dense, 16, 0}, 4096, {4096}, false);
   EXPECT_EQ(gemm_shape(small, dense, 64).shared_bytes, 0U);
 }
