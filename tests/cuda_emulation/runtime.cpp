@@ -171,7 +171,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::strcpy(properties->name, "emulated device");
   properties->major = QUIRE_EMULATED_ARCH / 100;
   properties->multiProcessorCount = 16;
-  properties->sharedMemPerMultiprocessor = size_t{QUIRE_EMULATED_ARCH == 900 ? 228 : 164} << 10;
+  const char* const kib = std::getenv("QUIRE_EMULATED_SHARED_KIB");  // of a multiprocessor
+  const size_t shared = kib != nullptr               ? std::strtoul(kib, nullptr, 10)
+                        : QUIRE_EMULATED_ARCH == 900 ? 228
+                                                     : 164;
+  properties->sharedMemPerMultiprocessor = shared << 10;
   properties->sharedMemPerBlockOptin = properties->sharedMemPerMultiprocessor - (size_t{1} << 10);
   return cudaSuccess;
 }

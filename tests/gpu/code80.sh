@@ -52,6 +52,7 @@ bench_80() {
     for code in 80 90; do
       place=$other/lib
       [ $code = 90 ] || { place=$out/place80 && mkdir -p "$place" && ln -sf "$build/lib/libquire_cuda.so" "$place/"; }
+      [ -f "$place/libquire_cuda.so" ] || continue
       echo "== $model, code for $code"
       QUIRE_BACKEND_DIR=$place timeout 150 "$other/bin/quire" bench --device cuda:0 --model "synthetic:$model,format=exl2,bits=4.0,head_bits=6" \
         --batch "${BATCHES:-1,4,8,16,32,64,128}" --new-tokens 64 2>"$out/bench80.log" | tee "$out/bench-$model-$code.txt" || { failed=1; tail -n 3 "$out/bench80.log"; }
