@@ -60,6 +60,7 @@ build_cuda() {
   compiler=$(packaging/dev/nvcc.sh)
   configure cuda -DCMAKE_CUDA_COMPILER="$compiler"
   build cuda quire_cuda kernels_cuda_test
+  step "check the registers of kernels" python3 -B packaging/dev/kernel_budgets.py --nvcc "$compiler"
 }
 
 # Uses the flags of a clang build without precompiled headers, because clang-tidy cannot read those of GCC.
