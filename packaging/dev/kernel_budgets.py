@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUDGETS = ROOT / "packaging/dev/kernel_budgets.txt"
 KERNELS = ROOT / "kernels/cuda"
 # The slowest come first, so that the last compilations are short.
-SOURCES = ("gemm/gemm_blocks.cu", "gemm/gemm_exl2.cu", "attention/attention_single.cu",
+SOURCES = ("gemm/gemm_exl2.cu", "attention/attention_single.cu",
            "attention/attention_decode.cu", "sample/sample.cu")
 FLAGS = ("-std=c++20", "-O3", "-DNDEBUG", "-I.", "-Xptxas", "-v", "--no-compress")
 
