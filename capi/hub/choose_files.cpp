@@ -241,13 +241,14 @@ Names weight_files(const Names& inner) {
 
 ModelFiles choose_directory(const Folders& folders, const std::string& folder) {
   const Names& inner = folders.at(folder);
-  const Names weights = weight_files(inner);
+  const Names weight_names = weight_files(inner);
+  const std::set<std::string_view> weights(weight_names.begin(), weight_names.end());
   ModelFiles out;
   out.folder = folder;
   for (const std::string& name : inner) {
     const bool is_small =
         std::find(std::begin(kSmallFiles), std::end(kSmallFiles), name) != std::end(kSmallFiles);
-    if (is_small || is_tokenizer_model(name) || contains(weights, name)) out.files.push_back(folder + name);
+    if (is_small || is_tokenizer_model(name) || weights.contains(name)) out.files.push_back(folder + name);
   }
   if (contains(inner, kIndexFile)) out.index = folder + kIndexFile;
   const auto templates = folders.find(folder + "additional_chat_templates/");

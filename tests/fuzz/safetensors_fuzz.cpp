@@ -15,6 +15,8 @@
 namespace quire {
 namespace {
 
+constexpr int64_t kMaxReferenceWeights = 16384;
+
 // Trusts the sizes in the file, as with a malicious configuration.
 LinearRequest request_for(const WeightDirectory& directory, const std::string& key) {
   LinearRequest request;
@@ -42,7 +44,8 @@ void load_layer(WeightReader& reader, const std::string& key) {
   const LinearWeight weight = load_linear(reader, request, quantization);
   const kernels::WeightSource source = weight.source();
   if (!testing::find_defect(source).empty()) std::abort();
-  if (int64_t{source.num_in} * source.num_out <= 65536) testing::dequantize_reference(source);
+  // The slow reference takes most of the time of larger matrices.
+  if (int64_t{source.num_in} * source.num_out <= kMaxReferenceWeights) testing::dequantize_reference(source);
 }
 
 void run(std::string bytes) {

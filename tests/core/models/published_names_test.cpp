@@ -2,9 +2,7 @@
 // and shape of each tensor (tests/golden/published_names). Their weight files have headers, and zeros that
 // take no memory.
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
-#include <map>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -18,12 +16,13 @@
 #include "tests/support/file_text.h"
 #include "tests/support/json_text.h"
 #include "tests/support/safetensors_builder.h"
+#include "tests/support/sparse_files.h"
 
 namespace quire::testing {
 namespace {
 
 const std::string kFolder = QUIRE_TEST_DATA "/published_names/";
-constexpr const char* kDirectory = "model";
+const std::string kDirectory = SparseFiles::kDirectory;
 
 struct NamedTensor {
   std::string name;
@@ -46,56 +45,6 @@ std::vector<NamedTensor> expand(const Json& rows) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return tensors;
 }
-
-struct SparseContent {
-  std::string start;
-  uint64_t num_zeros = 0;  // after the start
-};
-
-class SparseFile final : public File {
- public:
-  SparseFile(std::string path, SparseContent content)
-      : path_(std::move(path)), content_(std::move(content)) {}
-
-  uint64_t size_bytes() const override { return content_.start.size() + content_.num_zeros; }
-  const std::string& path() const override { return path_; }
-  void read_at(uint64_t offset, gsl::span<std::byte> out) const override {
-    if (offset > size_bytes() || out.size() > size_bytes() - offset)
-      throw Error(ErrorCode::truncated, "{}: ends at byte {}", path_, size_bytes());
-    if (out.empty()) return;
-    std::memset(out.data(), 0, out.size());
-    if (offset >= content_.start.size()) return;
-    const uint64_t stored = std::min<uint64_t>(out.size(), content_.start.size() - offset);
-    std::memcpy(out.data(), content_.start.data() + offset, stored);
-  }
-
- private:
-  const std::string path_;
-  const SparseContent content_;
-};
-
-// One directory.
-class SparseFiles final : public FileSystem {
- public:
-  void write(const std::string& name, SparseContent content) { files_[name] = std::move(content); }
-
-  std::unique_ptr<File> open(const std::string& path) const override {
-    if (!is_file(path)) throw Error(ErrorCode::not_found, "{}: no such file", path);
-    return std::make_unique<SparseFile>(path, files_.at(name_in(path)));
-  }
-  bool is_directory(const std::string& path) const override { return path == kDirectory; }
-  bool is_file(const std::string& path) const override { return files_.contains(name_in(path)); }
-  std::vector<std::string> list(const std::string&) const override {
-    std::vector<std::string> names;
-    for (const auto& [name, content] : files_) names.push_back(name);
-    return names;
-  }
-
- private:
-  static std::string name_in(const std::string& path) { return path.substr(path.find('/') + 1); }
-
-  std::map<std::string, SparseContent> files_;
-};
 
 SparseContent weight_file(gsl::span<const NamedTensor> tensors) {
   std::string header;
