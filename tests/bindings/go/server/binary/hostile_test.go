@@ -278,7 +278,10 @@ func TestFuzzedBodiesNeverFailInsideTheServer(t *testing.T) {
 	seen := map[int]int{}
 	for round := 0; round < 150; round++ {
 		for path, texts := range bodies {
-			body := mutated(random, texts[random.Intn(len(texts))])
+			body := texts[random.Intn(len(texts))]
+			if round >= 2 { // the first as they are, so that some are answered whatever the seed
+				body = mutated(random, body)
+			}
 			request, _ := http.NewRequest("POST", p.url+path, strings.NewReader(body))
 			request.Header.Set("x-request-timeout", "20")
 			response, err := http.DefaultClient.Do(request)
