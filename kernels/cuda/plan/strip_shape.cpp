@@ -47,7 +47,7 @@ bool place_strips(GemmShape& s, const CardLimits& d, const Matrix& m, int64_t ro
 // and 1.62 us for 16, 32 and 64 tokens.
 int64_t strip_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   constexpr int64_t kMeeting = 350, kTask = 1500, kSplit = 2000;
-  const int64_t strip = s.tiles == 2 ? 70 : s.tiles == 4 ? 105 : 150, activations = 10 * s.tiles;
+  const int64_t strip = s.tiles == 2 ? 70 : s.tiles == 4 ? 105 : 150, activations = int64_t{10} * s.tiles;
   const int64_t rounds = rounds_of(s, d, token_tiles);
   const int64_t together = std::min<int64_t>(s.resident, rounds);
   const int64_t in_turn = (rounds + together - 1) / together;
