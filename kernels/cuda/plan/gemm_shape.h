@@ -129,15 +129,21 @@ constexpr uint32_t kReservedBytes = 1024;
 constexpr uint32_t kStripSumBytes = 8 * kStripColumns * 4;
 // Cost of a shape that does not fit the card.
 constexpr int64_t kDoesNotFit = INT64_MAX;
-// Parts of the choice of a wide shape: set the splits, and the groups; return true if there is memory for the
-// partial sums of that many tiles of tokens and gate and up are not paired; set the offsets and sizes of ring
-// slots, with so many bytes of parked sums for each strip by 8 tokens; and return the number of blocks per
-// tile of tokens that fills the last round best, if the card runs `at_once` blocks at a time.
+
+// Parts of the choice of a wide shape. Sets the splits of K.
 void split_chains(GemmShape& shape, int32_t split_bits);
+// Sets the groups and tasks.
 void partition_strips(GemmShape& shape, const Matrix& matrix, int32_t strips);
+// Returns true if K is not split, or may be: gate and up are not paired, and there is memory for the partial
+// sums of that many tiles of tokens.
 bool sums_fit(const Matrix& matrix, const GemmShape& shape, int32_t token_tiles);
+// Sets the size of a ring slot and the offsets in shared memory, with `parked_bytes` of parked sums for each
+// strip by 8 tokens.
 void place_slots(GemmShape& shape, const Matrix& matrix, uint32_t parked_bytes);
+// Returns the number of blocks per tile of tokens that fills the last round best. Each tile has `tasks`
+// tasks, and the card runs `at_once` blocks at a time.
 int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once);
+
 // Returns the shape of the narrow kernel; shared_bytes is 0 if it does not fit the card.
 GemmShape narrow_shape(const CardLimits& card, const Matrix& matrix, int32_t rows);
 
