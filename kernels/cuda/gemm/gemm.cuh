@@ -29,9 +29,8 @@ cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool depend
                       : s.tiles == 2 ? gemm_wide_kernel<kKind, 2>
                       : a.rows == 1  ? gemm_narrow_kernel<kKind, true>
                                      : gemm_narrow_kernel<kKind, false>;
-  const int threads = s.tiles == 1 ? kNarrowThreads : s.threads;
-  return launch_kernel(kernel, grid, dim3(static_cast<unsigned>(threads)), s.shared_bytes, stream, dependent,
-                       a);
+  return launch_kernel(kernel, grid, dim3(static_cast<unsigned>(s.threads)), s.shared_bytes, stream,
+                       dependent, a);
 }
 
 template <TileKind kKind>

@@ -122,7 +122,7 @@ __device__ __forceinline__ void multiply_block_at_once(const SlotView& view, uin
   finish_plain_block<kKind, kTiles>(view, group, sums, totals, meanwhile);
 }
 
-// Ring slots of few-strip blocks (GemmShape::roomy).
+// Ring slots of few-strip blocks (GemmShape::few_strips).
 class FewStripRing : public SlotRing {
  public:
   using SlotRing::SlotRing;

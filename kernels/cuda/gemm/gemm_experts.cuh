@@ -140,8 +140,7 @@ cudaError_t launch_expert_gemm(const ExpertArguments& a, int32_t tiles, cudaStre
                       : s.tiles == 4 ? expert_wide_kernel<kKind, 4>
                       : s.tiles == 2 ? expert_wide_kernel<kKind, 2>
                                      : expert_narrow_kernel<kKind>;
-  const int threads = s.tiles == 1 ? kNarrowThreads : s.threads;
-  return launch_kernel(kernel, grid, dim3(static_cast<unsigned>(threads)),
+  return launch_kernel(kernel, grid, dim3(static_cast<unsigned>(s.threads)),
                        s.shared_bytes + kExpertBytes + a.staged_bytes, stream, dependent, a);
 }
 

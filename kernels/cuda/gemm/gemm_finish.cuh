@@ -140,6 +140,18 @@ struct SumExchange {
   bool shares_tokens;
 };
 
+// Returns the memory of strip `slot` of a group, in a task of a block that computes every `step`-th task.
+template <int kTiles>
+__device__ __forceinline__ SumExchange sum_exchange(const GemmArguments& a, const HalfStrip& of,
+                                                    const WideTask& task, int group, int slot, int step) {
+  const GemmShape& shape = a.shape;
+  const size_t strip = static_cast<size_t>(blockIdx.x) * a.matrix.num_strips + group * shape.strips + slot;
+  const size_t half_strip = strip * 2 + of.half;
+  const size_t size = num_partial_sums<kTiles>(shape) * (kTiles * 32);
+  return {reinterpret_cast<float4*>(a.partials) + half_strip * size + of.lane, a.counters + half_strip,
+          (task.group << shape.split_bits) + step >= shape.tasks};
+}
+
 // Stores the sums of eighth number `eighth` of K. The first split stores the sums of all its eighths as those
 // of its last.
 template <int kTiles>
@@ -261,6 +273,24 @@ __device__ __forceinline__ void apply_gate(int32_t kind, HalfSums<kTiles>& gate,
   } else {
     each([&](float v) { return activate_rare(kind, v); });
   }
+}
+
+// Finishes the results of a lane for gate and up: the same columns of both, kCount tiles of 8 tokens from
+// `first_tile` on.
+template <int kTiles, int kCount, typename Arguments>
+__device__ __forceinline__ void finish_gate_up(const Arguments& a, const HalfStrip& of, int first_tile,
+                                               HalfSums<kCount>& gate, HalfSums<kCount>& up) {
+  HalfPlace gate_place = half_place<kTiles>(a.matrix.parts[0], of, first_tile);
+  const HalfPlace up_place = half_place<kTiles>(a.matrix.parts[1], of, first_tile);
+  finish_sums<kCount>(a.matrix.bias, gate_place, gate);
+  finish_sums<kCount>(a.matrix.bias, up_place, up);
+  if (a.epilogue.activation < 0) {
+    store_half<kCount>(a, up_place, up);
+  } else {
+    apply_gate<kCount>(a.epilogue.activation, gate, up);
+    gate_place.column -= a.matrix.parts[0].first_column;
+  }
+  store_half<kCount, kTiles == kBroadTiles>(a, gate_place, gate);
 }
 
 }  // namespace quire::kernels

@@ -205,7 +205,7 @@ __device__ __forceinline__ void multiply_pair_scaled(const HalfPair& of, uint32_
       __half2 w[2][2][8];
       decode_pair_step<kKind, 0, 2>(of, slot, records, kBits, 0, group, w[0]);
       for_constants<kBlockSteps>([&]<int i>(std::integral_constant<int, i>) {
-        // Decoded beside the products of the step before.
+        // Decodes the next step while the products of this one run.
         if constexpr (i + 1 < kBlockSteps)
           decode_pair_step<kKind, 0, 2>(of, slot, records, kBits, i + 1, group, w[(i + 1) & 1]);
         multiply_pair_step<kTiles>(totals, w[i & 1], slot + i * kStepBytes<kTiles>, of.lane);
@@ -286,7 +286,7 @@ __device__ __forceinline__ void multiply_pair_blocks(const HalfPair& of, uint32_
   }
 }
 
-// Does the same for a trellis; both half strips are of one part.
+// totals += a block of 128 rows of a trellis, whose two half strips have one form.
 template <int kTiles, typename Ring>
 __device__ __forceinline__ void multiply_pair_trellis(const HalfPair& of, uint32_t slot, int form, Ring& ring,
                                                       PairSums<kTiles>& totals) {
@@ -359,38 +359,16 @@ __device__ __forceinline__ void multiply_pair_chains(const HalfPair& of, Ring& r
   }
 }
 
-// Finishes the results of the same half of a strip of gate and of up.
-template <int kTiles, typename Arguments>
-__device__ __forceinline__ void finish_gate_up(const Arguments& a, const HalfStrip& of,
-                                               PairSums<kTiles>& sums) {
-  HalfPlace gate = half_place<kTiles>(a.matrix.parts[0], of, 0);
-  const HalfPlace up = half_place<kTiles>(a.matrix.parts[1], of, 0);
-  finish_sums<kTiles>(a.matrix.bias, gate, sums[0]);
-  finish_sums<kTiles>(a.matrix.bias, up, sums[1]);
-  if (a.epilogue.activation < 0) {
-    store_half<kTiles>(a, up, sums[1]);
-  } else {
-    apply_gate<kTiles>(a.epilogue.activation, sums[0], sums[1]);
-    gate.column -= a.matrix.parts[0].first_column;
-  }
-  store_half<kTiles>(a, gate, sums[0]);
-}
-
 // Stores a warp's sums of one split, and adds up those of all splits if it is the last.
 template <int kTiles>
 __device__ __forceinline__ void leave_split(const GemmArguments& a, const WideTask& task,
                                             const HalfStrip (&of)[2], int slot,
                                             const PairSums<kTiles>& sums) {
-  const GemmShape& s = a.shape;
-  const size_t strip = static_cast<size_t>(blockIdx.x) * a.matrix.num_strips + task.group * s.strips + slot;
-  const bool is_last_task = (task.group << s.split_bits) + static_cast<int>(gridDim.y) >= s.tasks;
   SumExchange at[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const size_t half_strip = strip * 2 + h;
-    at[h] = {reinterpret_cast<float4*>(a.partials) + half_strip * (kMaxSplits * kTiles * 32) + of[h].lane,
-             a.counters + half_strip, is_last_task};
-    store_partial_sums<kTiles>(s, at[h], task.split, sums[h]);
+    at[h] = sum_exchange<kTiles>(a, of[h], task, task.group, slot, static_cast<int>(gridDim.y));
+    store_partial_sums<kTiles>(a.shape, at[h], task.split, sums[h]);
   }
   combine_splits<kTiles>(a, of[0], at[0]);
   combine_splits<kTiles>(a, of[1], at[1]);
@@ -427,7 +405,7 @@ __device__ __forceinline__ void multiply_strips(const Arguments& a, uint8_t* sha
     multiply_pair_chains<kKind, kTiles>(pair, ring, TaskChains(a.shape, m, task.split), parked, sums);
     if (of[0].strip.part < 0) continue;
     if (m.paired) {
-      finish_gate_up<kTiles>(a, of[0], sums);
+      finish_gate_up<kTiles, kTiles>(a, of[0], 0, sums[0], sums[1]);
     } else if (a.shape.splits == 1) {
       finish_half<kTiles>(a, of[0], sums[0]);
       finish_half<kTiles>(a, of[1], sums[1]);

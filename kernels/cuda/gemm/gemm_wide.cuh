@@ -1,10 +1,10 @@
-// GEMM for tiles of 16, 32 and 64 tokens: on cards with warpgroup products with warp specialization and
-// split-K, on others as in gemm_strips.cuh. See GemmShape.
+// GEMM for tiles of 16, 32 and 64 tokens, with split-K. See GemmShape. The kernels here run multiply_wide on
+// cards with warpgroup products, and multiply_strips (gemm_strips.cuh) on others.
 //
-// Two warps share a strip, one for each half of its columns; a warpgroup computes two strips. All go along K
-// together, while producer warps fill ring slots ahead of them. If a matrix has too few columns to fill the
-// card, its chains are split over blocks (split-K): partial sums go to memory, and the warps that arrive last
-// at a half strip add them in order.
+// multiply_wide has warp specialization. Two warps share a strip, one for each half of its columns; a
+// warpgroup computes two strips. All go along K together, while producer warps fill ring slots ahead of them.
+// If a matrix has too few columns to fill the card, its chains are split over blocks (split-K): partial sums
+// go to memory, and the warps that arrive last at a half strip add them in order.
 //
 // Bytes: the weights once per tile of tokens, activations once per group of strips from L2. Per 1,024 weights
 // of 4 bits: 4 products of a warpgroup's share (or 16 of a warp for 32 tokens), 36 instructions to decode the
@@ -51,18 +51,7 @@ __device__ __forceinline__ void finish_paired_half(const Arguments& a, const Hal
   }
   named_barrier(1 + slot / 2, 128);  // the next sums reuse the memory
   if (of.strip.part < 0) return;
-  const auto place_in = [&](int part) { return half_place<kTiles>(a.matrix.parts[part], of, first_tile); };
-  HalfPlace place = place_in(0);
-  const HalfPlace up_place = place_in(1);
-  finish_sums<kShare>(a.matrix.bias, place, gate);
-  finish_sums<kShare>(a.matrix.bias, up_place, up);
-  if (a.epilogue.activation < 0) {
-    store_half<kShare>(a, up_place, up);
-  } else {
-    apply_gate<kShare>(a.epilogue.activation, gate, up);
-    place.column -= a.matrix.parts[0].first_column;
-  }
-  store_half<kShare, kTiles == kBroadTiles>(a, place, gate);
+  finish_gate_up<kTiles, kShare>(a, of, first_tile, gate, up);
 }
 
 // Runs a consumer warp: half strip `warp & 1` of slot `warp / 2`. Values used in the loops are in uniform
@@ -93,12 +82,8 @@ __device__ __forceinline__ void consume_slots(const Arguments& a, const FormTabl
     HalfSums<kTiles> sums;
     const TaskChains chains(shape, m, task.split);
     // Computed again each time, because the loops have no registers for it.
-    const auto meeting = [&](const auto& splits) -> SumExchange {
-      const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + group * shape.strips + slot;
-      const size_t half_strip = strip * 2 + half;
-      const size_t size = num_partial_sums<kTiles>(shape) * (kTiles * 32);
-      return {reinterpret_cast<float4*>(splits.partials) + half_strip * size + lane,
-              splits.counters + half_strip, (task.group << shape.split_bits) + partition.step >= shape.tasks};
+    const auto meeting = [&](const auto& splits) {
+      return sum_exchange<kTiles>(splits, of, task, group, slot, partition.step);
     };
     const auto leave = [&](int eighth, const HalfSums<kTiles>& left) {
       if constexpr (kMaySplit) {
@@ -185,7 +170,7 @@ __global__ void __launch_bounds__(kWideThreads, kWideBlocks<kTiles>)
   multiply_tile<kKind, kTiles>(a, shared);
 }
 
-// Tiles of 64 tokens by few strips: GemmShape::roomy.
+// Tiles of 64 tokens by few strips: GemmShape::few_strips.
 template <TileKind kKind>
 __global__ void __launch_bounds__(wide_threads(kMaxFewStrips), 1)
     gemm_few_strips_kernel(const __grid_constant__ GemmArguments a) {

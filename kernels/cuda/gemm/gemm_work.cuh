@@ -16,7 +16,7 @@ __device__ __forceinline__ WideTask wide_task(const GemmShape& s, int number) {
   return {number >> s.split_bits, number & (s.splits - 1)};
 }
 
-// True if K may be split into halves and quarters; otherwise a split has an eighth of K, or all.
+// True if K may also be split into 2 or 4 parts, not only into 1 or 8.
 template <int kTiles>
 constexpr bool kSplitsByHalves = kTiles == kBroadTiles;
 

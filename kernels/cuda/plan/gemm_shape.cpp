@@ -38,14 +38,10 @@ bool place(GemmShape& s, const Matrix& m, uint32_t activation_bytes, uint32_t su
   return true;
 }
 
-int64_t rounds_of(const GemmShape& s, const CardLimits& d, int32_t token_tiles) {
-  return (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
-}
-
 // Returns the cost of a shape: the blocks of 128 rows that a multiprocessor processes, each weighted by its
 // strips plus a constant, and a surcharge for split-K. Measured on an H100: a block of eight strips by 32
 // tokens takes 1.03 us, eight strips by 64 tokens 1.57, four strips by 64 tokens with more registers
-// (GemmShape::roomy) 0.79 in one round and 0.9 in three.
+// (GemmShape::few_strips) 0.79 in one round and 0.9 in three.
 int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   constexpr int32_t kMeeting = 3;
   const int64_t block = s.tiles != kMaxWideTiles ? (s.strips + 4) * kCostUnit
@@ -70,7 +66,7 @@ int64_t broad_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int
 }
 
 // Returns true if K must be split: wide tiles of 64 tokens can park only one sum besides that of a chain,
-// except with few strips (GemmShape::roomy).
+// except with few strips (GemmShape::few_strips).
 bool must_split(const Matrix& m, int32_t tiles) {
   return tiles == kMaxWideTiles && m.chain_bits != kFewChainBits;
 }
@@ -226,6 +222,10 @@ void split_chains(GemmShape& s, int32_t bits) {
   s.num_partial_sums = kMaxSplits - s.eighths + 1;
 }
 
+int64_t rounds_of(const GemmShape& s, const CardLimits& d, int32_t token_tiles) {
+  return (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
+}
+
 void place_slots(GemmShape& s, const Matrix& m, uint32_t parked_bytes) {
   const auto table = static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8;
   const auto strips = static_cast<uint32_t>(s.strips), tiles = static_cast<uint32_t>(s.tiles);
@@ -238,6 +238,7 @@ void place_slots(GemmShape& s, const Matrix& m, uint32_t parked_bytes) {
 
 GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   GemmShape s;
+  s.threads = kNarrowThreads;
   partition_strips(s, m, kNarrowWarps >> m.chain_bits);
   const int32_t inputs = m.kind == TileKind::trellis ? trellis_input_rows(m.num_parts) : 1;
   const uint32_t row = rows == 1 ? static_cast<uint32_t>(inputs * m.num_blocks * kBlockRows) * 2 : 0;

@@ -21,12 +21,15 @@ struct CardLimits {
 //
 // narrow, up to 8 tokens: each of a block's 16 warps computes one chain of K of a strip, so that no partial
 // sums leave the block. A block computes one strip with 16 chains, or two strips with 8, among them gate and
-// up. wide, tiles of 16, 32 or 64 tokens: on cards with warpgroup products two warps of a block compute a
-// strip, one for each half of its columns, and four more warps (producers) copy weights and activations; on
-// other cards one warp computes a strip, and all copy (gemm_strips.cuh). broad, tiles of 128 tokens, on cards
-// with warpgroup products: like wide, but activations are arranged in memory as the ring slots store them, so
-// that all copies are bulk copies (TMA), and two blocks with adjacent groups share one copy of the
-// activations.
+// up.
+//
+// wide, tiles of 16, 32 or 64 tokens. On cards with warpgroup products two warps of a block compute a strip,
+// one for each half of its columns, and four more warps (producers) copy weights and activations. On other
+// cards each warp computes a strip, and every warp also copies (gemm_strips.cuh).
+//
+// broad, tiles of 128 tokens, on cards with warpgroup products: like wide, but activations are arranged in
+// memory as the ring slots store them, so that all copies are bulk copies (TMA), and two blocks with adjacent
+// groups share one copy of the activations.
 struct GemmShape {
   int32_t tiles = 1;        // tiles of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, kBroadTiles broad
   bool few_strips = false;  // 64 tokens by at most kMaxFewStrips strips, with more registers per thread
@@ -41,7 +44,7 @@ struct GemmShape {
   int32_t groups = 0;                // broad: pairs of groups
   int32_t tasks = 0;                 // groups * splits
   int32_t blocks = 0;                // blocks that share the tasks (broad: pairs of blocks)
-  int32_t threads = 0;               // of a block (wide)
+  int32_t threads = 0;               // of a block
   int32_t resident = 1;              // blocks that a multiprocessor runs at a time (wide)
   int32_t ring_slots = 0;            // per warp (narrow)
   uint32_t slot_bytes = 0;           // bytes of a strip's segment (narrow), or of its 128 rows (wide)
@@ -137,6 +140,8 @@ void partition_strips(GemmShape& shape, const Matrix& matrix, int32_t strips);
 // Returns true if K is not split, or may be: gate and up are not paired, and there is memory for the partial
 // sums of that many tiles of tokens.
 bool sums_fit(const Matrix& matrix, const GemmShape& shape, int32_t token_tiles);
+// Returns the tasks of the multiprocessor that has most.
+int64_t rounds_of(const GemmShape& shape, const CardLimits& card, int32_t token_tiles);
 // Sets the size of a ring slot and the offsets in shared memory, with `parked_bytes` of parked sums for each
 // strip by 8 tokens.
 void place_slots(GemmShape& shape, const Matrix& matrix, uint32_t parked_bytes);

@@ -9,11 +9,6 @@ namespace {
 // share the multiprocessor.
 constexpr int32_t kSharedSlots = 3;
 
-// Returns the tasks of the busiest multiprocessor.
-int64_t rounds_of(const GemmShape& s, const CardLimits& d, int32_t token_tiles) {
-  return (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
-}
-
 // Returns the blocks of a multiprocessor for which there are registers and tasks.
 int32_t most_resident(const GemmShape& s, int64_t rounds) {
   const int32_t blocks = std::max(1, strip_blocks(s.tiles) * kMaxWideStrips / s.strips);

@@ -302,7 +302,7 @@ TEST_F(LinearTest, TilesOf64TokensMatchForOtherFormats) {
   check_product({&dense}, {16, 61});
 }
 
-// Full and partly empty tiles on cards with warpgroup products: few-strip tiles (GemmShape::roomy) of 64
+// Full and partly empty tiles on cards with warpgroup products: few-strip tiles (GemmShape::few_strips) of 64
 // tokens (130 tokens, 1,024 rows by 4,864 columns) and broad ones of 128 (70 tokens, 3,072 by 12,288). See
 // GemmShapeTest.
 TEST_F(LinearTest, BroadAndFewStripTilesMatchForAllWidths) {
