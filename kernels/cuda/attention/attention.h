@@ -7,13 +7,18 @@
 #include "kernels/cuda/plan/gemm_shape.h"
 #include "kernels/cuda/plan/shared_pages.h"
 #include "kernels/cuda/pointwise/pointwise.h"
+#include "kernels/interface/host_and_device.h"
 #include "kernels/interface/op_params.h"
 
 namespace quire::kernels {
 
 struct Device;
 
-constexpr int kTileRows = 16;             // (token, head of a GQA group) rows of one tensor-core tile
+constexpr int kTileRows = 16;  // (token, head of a GQA group) rows of one tensor-core tile
+// Returns the rows of the tiles that one token needs, for that many heads in a GQA group.
+QUIRE_HOST_AND_DEVICE constexpr int rows_of_token(int group) {
+  return (group + kTileRows - 1) / kTileRows * kTileRows;
+}
 constexpr uint32_t kBlockReserve = 1536;  // bytes of shared memory that a block uses besides its dynamic ones
 
 // Returns how many blocks the card runs at once (occupancy), given the shared memory of a block. `most` is
@@ -54,9 +59,9 @@ struct SharedKeys {
   const int32_t* page_table = nullptr;
 };
 
-// Returns the largest number of rows of a sequence that launch_attention_decode handles in this step: those
-// of a job with draft tokens if no sequence has more, otherwise those of one token, at least one tile.
-constexpr int kMaxDraftRows = 4 * kTileRows;
+constexpr int kMaxDraftRows = 4 * kTileRows;  // of a job with draft tokens, in launch_attention_decode
+// Returns the largest number of rows of a sequence that launch_attention_decode handles in this step:
+// kMaxDraftRows if no sequence has more, otherwise rows_of_token.
 int few_rows(const AttentionParams& params);
 // Attention for sequences with few rows; launch_attention_prefill handles the others. `place`
 // [num_heads * head_dim] is the position of each output column, or nullptr. `max_chunks` is an upper bound

@@ -217,7 +217,7 @@ int padded_dim(int head_dim) {
 int few_rows(const AttentionParams& p) {
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
   if (p.batch.max_query_tokens * group <= kMaxDraftRows) return kMaxDraftRows;
-  return std::max(kTileRows, (group + kTileRows - 1) / kTileRows * kTileRows);
+  return rows_of_token(group);
 }
 
 bool decode_fits(const AttentionParams& p, int max_chunks, const AttentionScratch& scratch) {

@@ -29,12 +29,11 @@ struct RowsArguments {
 
 // Returns the largest possible number of tiles of kRows rows in the batch, counting one partly filled tile
 // per sequence. Sequences that fit a tile of launch_attention_decode count only with `all`. Without it, every
-// counted sequence has at least decode_rows / group more tokens than one, which limits their number.
+// counted sequence has at least rows_of_token / group more tokens than one, which limits their number.
 template <int kRows>
 unsigned most_row_tiles(const AttentionParams& p, bool all) {
   const int64_t group = p.heads.num_heads / p.heads.num_kv_heads, tokens = p.batch.num_tokens;
-  const int64_t decode_rows = (group + kTileRows - 1) / kTileRows * kTileRows;
-  const int64_t sequences = p.batch.num_sequences, spare = decode_rows / group;
+  const int64_t sequences = p.batch.num_sequences, spare = rows_of_token(static_cast<int>(group)) / group;
   const int64_t partial = all ? sequences : std::min(sequences, (tokens - sequences) / spare);
   return static_cast<unsigned>(std::max<int64_t>(1, (tokens * group + partial * (kRows - 1)) / kRows));
 }
@@ -79,7 +78,7 @@ __device__ __forceinline__ bool find_rows(const RowsArguments& a, int tile, int 
                                           RowBlock& block) {
   const AttentionParams& p = a.p;
   const int group = p.heads.num_heads / p.heads.num_kv_heads, dim = p.heads.head_dim;
-  const int decode_rows = max(kTileRows, (group + kTileRows - 1) / kTileRows * kTileRows);
+  const int decode_rows = rows_of_token(group);
   const int lane = threadIdx.x & 31, num_sequences = p.batch.num_sequences;
   int sequence = 0;
   for (int first = 0;; first += 32) {
