@@ -5,34 +5,23 @@
 // token. Penalties edit 256 tokens per row; masks are those of a constraint that allows one token in 16.
 // Prints microseconds, medians of 40.
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <functional>
 #include <random>
 #include <vector>
 
-#include "kernels/interface/kernel_table.h"
+#include "tests/bench/plugin.h"
 
 namespace {
 
 using namespace quire::kernels;
+using namespace quire::bench;
 
 constexpr int32_t kVocabSize = 128256;
 constexpr int32_t kMaxRows = 320;
 constexpr int32_t kEditsPerRow = 256;
-
-void check(const Status& status, const char* what) {
-  if (status == Status::ok) return;
-  std::fprintf(stderr, "candidate_draws_bench: %s: %s\n", what, status.words);
-  std::exit(1);
-}
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double median_us(const std::function<void()>& work) {
   std::vector<double> times;
@@ -157,19 +146,8 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  void* library = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : nullptr;
-  if (library == nullptr) {
-    std::fprintf(stderr, "usage: candidate_draws_bench PLUGIN (%s)\n", argc == 2 ? dlerror() : "no library");
-    return 1;
-  }
-  const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
-  const Backend* const backend = entry == nullptr ? nullptr : entry(kBackendAbi);
-  char why[512] = {};
-  if (backend == nullptr || backend->num_devices(why, sizeof(why)) == 0) {
-    std::fprintf(stderr, "candidate_draws_bench: no device: %s\n", why);
-    return 1;
-  }
-  Bench bench(*backend);
+  if (argc != 2) stop("usage: candidate_draws_bench PLUGIN");
+  Bench bench(open_plugin(argv[1]));
   for (const int32_t jobs : {1, 8, 32, 64}) {
     for (const int32_t drafts : {0, 2, 4}) bench.run(jobs, drafts);
   }

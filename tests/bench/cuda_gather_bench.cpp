@@ -5,35 +5,24 @@
 // result.
 #include <algorithm>
 #include <barrier>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "kernels/interface/kernel_table.h"
+#include "tests/bench/plugin.h"
 
 namespace {
 
 using namespace quire::kernels;
+using namespace quire::bench;
 
 constexpr int32_t kGathersOfStep = 64;
 constexpr int32_t kSteps = 40;
 constexpr int32_t kColumns = 4096;  // f16
 constexpr uint64_t kMostBytes = uint64_t{4} << 20;
-
-void check(const Status& status, const char* what) {
-  if (status == Status::ok) return;
-  std::fprintf(stderr, "cuda_gather_bench: %s: %s\n", what, status.words);
-  std::exit(1);
-}
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 struct Shard {
   Device* device = nullptr;
@@ -96,25 +85,17 @@ void run_step(const Shard& shard, const std::vector<int32_t>& starts, int32_t ra
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: cuda_gather_bench PLUGIN [SHARDS]\n");
-    return 2;
-  }
-  void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-  const auto entry =
-      library == nullptr ? nullptr : reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
-  const Backend* backend = entry == nullptr ? nullptr : entry(kBackendAbi);
+  if (argc < 2) stop("usage: cuda_gather_bench PLUGIN [SHARDS]");
+  const Backend& backend = open_plugin(argv[1]);
   const int32_t num_shards = argc > 2 ? std::atoi(argv[2]) : 2;
-  if (backend == nullptr || backend->num_devices(nullptr, 0) < num_shards) {
-    std::fprintf(stderr, "cuda_gather_bench: there are no %d cards for %s\n", num_shards, argv[1]);
-    return 1;
-  }
+  if (backend.num_devices(nullptr, 0) < num_shards)
+    stop("there are fewer than " + std::to_string(num_shards) + " cards");
   std::vector<Shard> shards;
   std::vector<Context*> contexts;
   std::vector<int32_t> starts;
   for (int32_t r = 0; r <= num_shards; ++r) starts.push_back(kColumns * r / num_shards);
   for (int32_t r = 0; r < num_shards; ++r)
-    contexts.push_back(shards.emplace_back(open_shard(*backend, r, num_shards)).context);
+    contexts.push_back(shards.emplace_back(open_shard(backend, r, num_shards)).context);
   Communicator* communicator = nullptr;
   check(shards[0].table->connect_shards(contexts.data(), num_shards, &communicator), "connecting");
   for (const int32_t rows : {1, 2, 4, 8, 32, 128, 512}) {

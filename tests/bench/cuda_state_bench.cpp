@@ -5,33 +5,19 @@
 // token for each sequence, at every index of a line once, so that a sixteenth of the steps forms a new line.
 // Times are of 64 launches in a row, the median of 5.
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "kernels/interface/kernel_table.h"
+#include "tests/bench/plugin.h"
 
 namespace {
 
 using namespace quire::kernels;
-
-[[noreturn]] void stop(const std::string& words) {
-  std::fprintf(stderr, "cuda_state_bench: %s\n", words.c_str());
-  std::exit(1);
-}
-
-void check(const Status& status, const char* doing) {
-  if (status != Status::ok) stop(std::string(doing) + ": " + status.words);
-}
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using namespace quire::bench;
 
 constexpr int32_t kLayers = 4;
 constexpr int32_t kDim = 128;
@@ -185,16 +171,10 @@ void bench_prefill(const KernelTable& table, Device* device, Context* context, i
 
 int main(int argc, char** argv) {
   if (argc != 2) stop("usage: cuda_state_bench PLUGIN");
-  void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) stop(dlerror());
-  const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
-  if (entry == nullptr) stop("the plug-in has no quire_backend_entry");
-  const Backend* backend = entry(kBackendAbi);
-  char why[512] = {};
-  if (backend == nullptr || backend->num_devices(why, sizeof why) == 0) stop(why);
+  const Backend& backend = open_plugin(argv[1]);
   Device* device = nullptr;
-  check(backend->open_device(0, nullptr, &device), "opening the device");
-  const KernelTable& table = *backend->table(device);
+  check(backend.open_device(0, nullptr, &device), "opening the device");
+  const KernelTable& table = *backend.table(device);
   double bandwidth = 0.0;
   check(table.measure_read_rate(device, uint64_t{4} << 30, &bandwidth), "measuring the read rate");
   std::printf("read limit %.3f TB/s\n", bandwidth / 1e12);
@@ -221,6 +201,6 @@ int main(int argc, char** argv) {
   bench_prefill(table, device, context, 16, 512, false);
   bench_prefill(table, device, context, 1, 2048, true);
   table.release_context(context);
-  backend->close_device(device);
+  backend.close_device(device);
   return 0;
 }

@@ -18,7 +18,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <numeric>
 #include <random>
 #include <string>
@@ -27,17 +26,14 @@
 
 #include "kernels/interface/half.h"
 #include "kernels/interface/kernel_table.h"
+#include "tests/bench/plugin.h"
 
 double measure_read_bandwidth();
 
 namespace {
 
 using namespace quire::kernels;
-
-[[noreturn]] void stop(const std::string& words) {
-  std::fprintf(stderr, "cuda_step_bench: %s\n", words.c_str());
-  std::exit(1);
-}
+using namespace quire::bench;
 
 struct Shape {
   const char* name;
@@ -45,10 +41,6 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{"llama-3.1-8b", 4096, 14336, 32, 32, 8, 128, 128256},
                              {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256}};
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 struct Results {
   std::string json;
@@ -809,13 +801,7 @@ int main(int argc, char** argv) {
     stop(
         "usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16|TRELLIS|BLOCKS] [quick] "
         "[only=TEXT]");
-  void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) stop(dlerror());
-  const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
-  if (entry == nullptr) stop("the plug-in has no quire_backend_entry");
-  Bench bench{entry(kBackendAbi), 0.0, {}};
-  char why[512] = {};
-  if (bench.backend == nullptr || bench.backend->num_devices(why, sizeof(why)) == 0) stop(why);
+  Bench bench{&open_plugin(argv[1]), 0.0, {}};
   bench.bandwidth = measure_read_bandwidth();
   if (bench.bandwidth == 0.0) stop("the read bandwidth could not be measured");
   std::printf("read bandwidth %.3f TB/s\n", bench.bandwidth / 1e12);

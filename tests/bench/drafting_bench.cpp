@@ -9,11 +9,12 @@
 // proposes the next token of the answer without drafts with this probability. Measured times decide how many
 // drafts it has. But the engine does not limit the number of its jobs, as it does for the automatic drafter.
 //
-// Prints a row for each pair. Counted are the steps in which all jobs generate. "full" are steps that verify
-// at least nine tenths of the possible drafts, "full/one" compares their median with that without drafts.
-// Host times of a step are those outside the executor ("engine": a draft network counts there), and in the
-// calls that issue its work ("issue": a CPU computes there); "host+" is how much longer both together are
-// with drafts, in full steps if there are some. Exits with 1 if any answer differs.
+// Prints a row for each pair of a number of jobs and a drafter. Only steps in which all jobs generate count.
+// "full" is the median time of steps that verify at least nine tenths of the possible drafts, and "full/one"
+// its ratio to the median without drafts. Two host times of a step are printed: "engine" outside the
+// executor, where a draft network counts, and "issue" in the calls that start its work, where a CPU computes.
+// "host+" is their sum with drafts minus that without; with drafts it is taken from full steps, if there are
+// any. Exits with 1 if any answer differs.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
