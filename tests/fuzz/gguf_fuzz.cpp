@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-// Runs one part; the others are tested too if it throws the only permitted exception.
+// Runs one part of the test. It may throw Error, and the other parts run all the same.
 void attempt(const std::function<void()>& part) {
   try {
     part();

@@ -43,7 +43,7 @@ void check_files(const ModelFiles& model, const std::vector<std::string>& names)
   require(model.index.empty() || is_listed(model.index));
 }
 
-// Runs one part; the others are tested too if it throws the only permitted exception.
+// Runs one part of the test. It may throw HubError, and the other parts run all the same.
 template <class Part>
 void attempt(const Part& part) {
   try {

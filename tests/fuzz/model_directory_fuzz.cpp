@@ -39,7 +39,7 @@ uint64_t largest_number(std::string_view header) {
   return largest;
 }
 
-// Runs one part; the others are tested too if it throws the only permitted exception.
+// Runs one part of the test. It may throw Error, and the other parts run all the same.
 template <class Part>
 void attempt(const Part& part) {
   try {

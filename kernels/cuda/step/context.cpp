@@ -548,7 +548,8 @@ Status sample(Context* context, const SampleParams* params) {
   // The slot may belong to a step that was abandoned.
   if (const Status s = c.device->check(cudaEventSynchronize(slot.drawn), "sampling"); s != Status::ok)
     return s;
-  // The caller uses its memory again for each second step, and a slot is not used by each step.
+  // Slots and the memory of the caller alternate, but not with the same steps: both slots may have this
+  // memory.
   for (DrawSlot& earlier : c.draws)
     if (earlier.outcomes == params->outcomes) earlier.abandon();
   std::copy_n(params->rows, params->num_rows, slot.rows);

@@ -135,8 +135,9 @@ TEST_F(BlockWeightsTest, BlocksBesideOtherFormatsMatch) {
   check_product({&blocks, &dense}, {1, 9, 40});
 }
 
-// Scales from the largest to 2^-14 of it: errors are relative to the largest weight of a block, or 2^-18 of
-// the largest of all: a step of the smallest numbers of f16, for the roundings of a scale and of a minimum.
+// Scales from the largest to 2^-14 of it. An error may be 1e-3 of the largest weight of its block, plus 2^-18
+// of the largest weight of all: the scale and the minimum are each rounded to a subnormal f16, by up to half
+// a step.
 TEST_F(BlockWeightsTest, ScalesOfAnyMagnitudeAreNearTheValuesOfGgml) {
   for (const BlockType type : {BlockType::q8_0, BlockType::q4_k, BlockType::q6_k, BlockType::q4_1}) {
     SCOPED_TRACE(name_of(type));
