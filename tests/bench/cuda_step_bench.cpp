@@ -289,7 +289,9 @@ struct Load {
   int32_t shared_pages = 0;  // with which all jobs begin
   bool once = true;          // if false, shared pages are read once per job
   int32_t spread = 0;        // contexts are up to this many tokens shorter than `context`
+  bool verifies = false;     // draws from each token of a job, as if all but the first were draft tokens
 
+  int32_t num_rows() const { return verifies ? jobs * tokens : jobs; }
   // Returns the context of a job; contexts are evenly spread, in mixed order.
   int32_t context_of(int32_t job) const {
     return spread == 0 ? context
@@ -308,7 +310,7 @@ class Runner {
     ContextLimits limits;
     limits.max_tokens = std::max(total, 64);
     limits.max_sequences = sequences;
-    limits.max_logit_rows = load.jobs;
+    limits.max_logit_rows = load.num_rows();
     limits.max_pages_per_sequence = pages_each_;
     limits.max_columns = 2 * s.inner;
     limits.vocab_size = s.vocabulary;
@@ -325,7 +327,7 @@ class Runner {
     space_.activated = take(tokens * columns(s.inner) * 2);
     space_.rope_cos = static_cast<float*>(take(tokens * columns(s.dim / 2) * 4));
     space_.rope_sin = static_cast<float*>(take(tokens * columns(s.dim / 2) * 4));
-    space_.logits = static_cast<float*>(take(columns(load.jobs) * columns(s.vocabulary) * 4));
+    space_.logits = static_cast<float*>(take(columns(load.num_rows()) * columns(s.vocabulary) * 4));
     kv_shape_ = {load.format, load.format, 256, sequences * pages_each_, s.kv_heads, s.dim};
     kv_.keys = random_pages(kv_data_bytes(kv_shape_, load.format), load.format == KvFormat::f16);
     kv_.values = random_pages(kv_data_bytes(kv_shape_, load.format), load.format == KvFormat::f16);
@@ -347,8 +349,8 @@ class Runner {
   // Returns the median seconds of a step with a greedy draw on the device.
   double measure(int steps, bool sampling) {
     std::vector<double> times;
-    std::vector<SampleOutcome> outcomes(static_cast<size_t>(load_.jobs));
-    std::vector<SampleRow> rows(static_cast<size_t>(load_.jobs));
+    std::vector<SampleOutcome> outcomes(static_cast<size_t>(load_.num_rows()));
+    std::vector<SampleRow> rows(static_cast<size_t>(load_.num_rows()));
     for (size_t r = 0; r < rows.size(); ++r) rows[r].logit_row = static_cast<int32_t>(r);
     for (int i = 0; i < steps + 4; ++i) {
       const double start = seconds();
@@ -358,7 +360,7 @@ class Runner {
         p.logits = space_.logits;
         p.stride = p.vocab_size = model_.shape().vocabulary;
         p.rows = rows.data();
-        p.num_rows = load_.jobs;
+        p.num_rows = load_.num_rows();
         p.outcomes = outcomes.data();
         model_.check(table_.sample(context_, &p), "sample");
       }
@@ -488,12 +490,13 @@ class Runner {
     starts_.push_back(0);
     for (int32_t j = 0; j < load_.jobs; ++j) {
       add_sequence(j, load_.context_of(j), load_.tokens);
-      rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
+      const int32_t drawn = load_.verifies ? load_.tokens : 1;
+      for (int32_t row = drawn; row > 0; --row) rows_.push_back(static_cast<int32_t>(ids_.size()) - row);
     }
     if (load_.prompt > 0) add_sequence(load_.jobs, 0, load_.prompt);
     host_.num_tokens = static_cast<int32_t>(ids_.size());
     host_.num_sequences = static_cast<int32_t>(lengths_.size());
-    host_.num_logit_rows = load_.jobs;
+    host_.num_logit_rows = load_.num_rows();
     host_.max_query_tokens = std::max(load_.tokens, load_.prompt);
     host_.max_kv_tokens = std::max(load_.context + load_.tokens, load_.prompt);
     host_.page_table_stride = pages_each_;
@@ -730,6 +733,16 @@ struct Bench {
         if (jobs == 64 && !quick) kernels(table, model, runner, mode, {64, 32, 16, 8, 1});
         if ((jobs == 1 || jobs == 8 || jobs == 32) && !quick) beside(table, device, model, runner, name);
       }
+    }
+    for (const int32_t jobs : {1, 8, 32}) {
+      const std::string name = mode + " verify " + std::to_string(jobs) + " x 5 after 256";
+      if (!deterministic || !wanted(name)) continue;
+      Load load{jobs, 5, 256};
+      load.verifies = true;
+      Runner runner(table, device, model, load);
+      const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
+      line(name, runner.measure(40, true), load.num_rows(), bytes);
+      line(name + ", queued, no draw", runner.measure_queued(40), load.num_rows(), bytes);
     }
     for (const int32_t prompt : {64, 256, 1024}) {
       const std::string what = "256 x 256 and a prompt of " + std::to_string(prompt);

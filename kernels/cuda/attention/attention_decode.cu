@@ -5,6 +5,12 @@
 // once. The four warps of a block split the chunk's keys for the scores and the head dimension for the
 // values. The last block to finish a tile merges its chunks in order.
 //
+// With `append`, blocks load the keys and values of earlier tokens while the previous kernel still runs. Then
+// they make the queries of their rows, and the keys and values of the step's tokens in their chunk, from the
+// results of the projection: norm, rotary embedding, f16. Each tile of rows makes those keys and values for
+// itself, and the tile with a token's first row writes its key and value to the cache, so no block waits for
+// another.
+//
 // Bytes: keys and values once; per chunk and row head_dim + 2 floats of partial results, written and read in
 // L2 (3 % of the pages' bytes for f16 and 4 rows, 11 % for q4).
 #include <algorithm>
@@ -12,14 +18,17 @@
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_merge.cuh"
 #include "kernels/cuda/attention/attention_shared.cuh"
+#include "kernels/cuda/attention/lane_head.cuh"
 
 namespace quire::kernels {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int kWarps = kThreads / 32;
 
 struct DecodeArguments {
   AttentionParams p;
+  AppendKvParams append;  // used by the kernels that append
   const int32_t* place;
   MergeArguments merge;
 };
@@ -27,14 +36,127 @@ struct DecodeArguments {
 template <int HD>
 constexpr uint32_t kSharedBytes = static_cast<uint32_t>(2 * kChunkTokens + kTileRows) * HD * 2;
 
+// Heads of the step that a block makes of the projection's results: the queries of its rows, then the keys
+// and the values of the tokens whose positions are in its chunk.
+struct BlockHeads {
+  int first_row, rows;           // queries
+  int first_token, first_place;  // of the keys and values: token of the batch, and place in the chunk
+  int num_tokens;
+
+  __device__ __forceinline__ BlockHeads(const QueryRows& q, int first_row, int rows, int chunk,
+                                        int first_position)
+      : first_row(first_row), rows(rows) {
+    const int before = max(0, chunk * kChunkTokens - first_position);  // tokens in earlier chunks
+    first_token = q.first_token + before;
+    first_place = first_position + before - chunk * kChunkTokens;
+    num_tokens =
+        max(0, min(q.first_token + q.group.quotient(q.num_rows) - first_token, kChunkTokens - first_place));
+  }
+  __device__ __forceinline__ int count() const { return rows + 2 * num_tokens; }
+  // Returns true if a row of the sequence is one of the block's queries.
+  __device__ __forceinline__ bool has_row(int row) const {
+    return row >= first_row && row < first_row + rows;
+  }
+};
+
+// Heads kWarps apart of a block's heads, in the registers of one warp.
 template <int HD>
+class LoadedHeads {
+ public:
+  static constexpr int kAtOnce = 4;
+
+  // Loads heads `first`, first + kWarps and so on. Called by all lanes of a warp.
+  __device__ __forceinline__ void load(const AppendKvParams& p, const QueryRows& q, const BlockHeads& heads,
+                                       int first, int lane) {
+    const int queries = p.heads.num_heads, keys = p.heads.num_kv_heads;
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int n = first + i * kWarps;
+      if (n >= heads.count()) break;
+      const int of_tokens = n - heads.rows;
+      const bool is_query = of_tokens < 0, is_value = of_tokens >= heads.num_tokens;
+      const int row = heads.first_row + n;
+      const int token =
+          is_query ? q.token(row) : heads.first_token + of_tokens - (is_value ? heads.num_tokens : 0);
+      const int head = is_query ? q.head(row) : queries + q.kv_head + (is_value ? keys : 0);
+      const auto* from = q.qkv + static_cast<size_t>(token) * q.row_stride + head * HD + lane;
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) found_[i][k] = from[32 * k];
+      if (rotates(p) && !is_value) angles_[i].load(p, token, lane);
+    }
+  }
+
+  // Stores the queries in `queries` [16][HD], and keys and values in the tiles of the chunk, [128][HD] each.
+  // Also writes keys and values to the cache if the block has the first row of their token.
+  __device__ __forceinline__ void store(const AppendKvParams& p, const QueryRows& q, const BlockHeads& heads,
+                                        int first, uint8_t* queries, uint8_t* keys, uint8_t* values,
+                                        int lane) {
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int n = first + i * kWarps;
+      if (n >= heads.count()) break;
+      const int of_tokens = n - heads.rows;
+      const bool is_query = of_tokens < 0, is_value = of_tokens >= heads.num_tokens;
+      LaneHead<kElements> own;
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) own.v[k] = __half2float(found_[i][k]);
+      if (p.qk_norm == QkNorm::each_head && !is_value)
+        own.normalise(is_query ? p.q_norm : p.k_norm, p.qk_norm_epsilon, lane);
+      if (rotates(p) && !is_value) own.rotate(angles_[i]);
+      if (is_query) {
+        put(own, queries, n, lane);
+        continue;
+      }
+      const int number = of_tokens - (is_value ? heads.num_tokens : 0);
+      put(own, is_value ? values : keys, heads.first_place + number, lane);
+      const int token = heads.first_token + number;
+      if (!heads.has_row((token - q.first_token) * q.group.value)) continue;
+      const size_t at = TokenRows(p, token).row(q.kv_head);
+      own.store(is_value ? value_row(p, HD, at) : key_row(p, at), KvFormat::f16, nullptr, lane);
+    }
+  }
+
+ private:
+  static constexpr int kElements = HD / 32;
+
+  __device__ __forceinline__ static void put(const LaneHead<kElements>& head, uint8_t* tile, int row,
+                                             int lane) {
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) put_query<HD>(tile, row, KvFormat::f16, lane + 32 * k, head.v[k]);
+  }
+
+  __half found_[kAtOnce][kElements];
+  LaneAngles<kElements> angles_[kAtOnce];
+};
+
+// Makes the heads of a block and stores them in shared memory: queries [16][HD] behind the tiles of keys and
+// values at the beginning of `shared`, whose copies have been started.
+template <int HD>
+__device__ __forceinline__ void make_heads(const DecodeArguments& a, const QueryRows& q,
+                                           const BlockHeads& heads, uint8_t* shared) {
+  constexpr uint32_t kTileBytes = kChunkTokens * HD * 2;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  LoadedHeads<HD> loaded;
+  loaded.load(a.append, q, heads, warp, lane);
+  // The copies fill the places of the step's tokens with zeros.
+  wait_for_copies<0>();
+  __syncthreads();
+#pragma unroll 1
+  for (int first = warp; first < heads.count(); first += kWarps * LoadedHeads<HD>::kAtOnce) {
+    if (first != warp) loaded.load(a.append, q, heads, first, lane);
+    loaded.store(a.append, q, heads, first, shared + 2 * kTileBytes, shared, shared + kTileBytes, lane);
+  }
+}
+
+// kAppends: the tokens of the step are not in the cache yet. Requires appends_drafts.
+template <int HD, bool kAppends>
 __global__ void __launch_bounds__(kThreads)
     attention_decode_kernel(const __grid_constant__ DecodeArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float maxima[4][kTileRows];
   __shared__ float totals[2][kTileRows];  // maximum and sum of a chunk, or of all chunks
   release_successor();
-  wait_for_predecessor();
+  if (!kAppends) wait_for_predecessor();
 
   const AttentionParams& p = a.p;
   const int row_tiles = gridDim.y / p.batch.num_sequences;
@@ -68,19 +190,32 @@ __global__ void __launch_bounds__(kThreads)
   constexpr uint32_t kTileBytes = kChunkTokens * HD * 2;
   uint8_t* query_tile = shared + 2 * kTileBytes;
   const uint32_t keys = shared_address(shared), values = keys + kTileBytes, queries = values + kTileBytes;
-  const int first_key = rule.first_key(first_position), length = p.batch.kv_lengths[sequence];
+  const int start = p.batch.positions[begin];
+  const int first_key = rule.first_key(first_position);
+  const int length = kAppends ? start : p.batch.kv_lengths[sequence];
   const PageReader key_reader = page_reader<true>(p, sequence, kv_head, first_key, length);
   const PageReader value_reader = page_reader<false>(p, sequence, kv_head, first_key, length);
-  const bool turn = is_quantized(p.kv_shape.key_format);
+  const bool turn = !kAppends && is_quantized(p.kv_shape.key_format);
   if (turn) {
     load_queries<HD, kThreads, kTileRows>(q, first_row, p.kv_shape.key_format, query_tile,
                                           reinterpret_cast<float*>(shared));
     __syncthreads();
   }
-  load_chunk<HD, kThreads, true>(key_reader, chunk, keys);
-  load_chunk<HD, kThreads, false>(value_reader, chunk, values);
-  if (!turn) load_queries<HD, kThreads, kTileRows>(q, first_row, KvFormat::f16, query_tile, nullptr);
-  wait_for_copies<1>();
+  if constexpr (kAppends) {
+    load_f16_chunk<HD, kThreads>(key_reader, chunk, keys);
+    load_f16_chunk<HD, kThreads>(value_reader, chunk, values);
+    commit_copies();
+  } else {
+    load_chunk<HD, kThreads, true>(key_reader, chunk, keys);
+    load_chunk<HD, kThreads, false>(value_reader, chunk, values);
+  }
+  if constexpr (kAppends) {
+    wait_for_predecessor();
+    make_heads<HD>(a, q, BlockHeads(q, first_row, rows, chunk, start), shared);
+  } else {
+    if (!turn) load_queries<HD, kThreads, kTileRows>(q, first_row, KvFormat::f16, query_tile, nullptr);
+    wait_for_copies<1>();
+  }
   __syncthreads();
 
   // Scores of 16 rows and the warp's 32 keys.
@@ -202,10 +337,10 @@ int tile_rows_of(const AttentionParams& p) {
   return std::min(kTileRows, p.batch.max_query_tokens * (p.heads.num_heads / p.heads.num_kv_heads));
 }
 
-template <int HD>
+template <int HD, bool kAppends>
 cudaError_t launch_decode(const DecodeArguments& a, dim3 grid, Launch l) {
-  return launch_kernel(attention_decode_kernel<HD>, grid, dim3(kThreads), kSharedBytes<HD>, l.stream,
-                       l.dependent, a);
+  return launch_kernel(attention_decode_kernel<HD, kAppends>, grid, dim3(kThreads), kSharedBytes<HD>,
+                       l.stream, l.dependent, a);
 }
 
 int padded_dim(int head_dim) {
@@ -228,30 +363,44 @@ bool decode_fits(const AttentionParams& p, int max_chunks, const AttentionScratc
              scratch.partial_floats;
 }
 
-cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* place, int max_chunks,
-                                    const AttentionScratch& scratch, const SharedKeys* shared, Launch l) {
+bool appends_drafts(const AttentionParams& p) {
+  return lanes_fit(p) && p.kv_shape.key_format == KvFormat::f16 && p.kv_shape.value_format == KvFormat::f16 &&
+         p.batch.max_query_tokens * (p.heads.num_heads / p.heads.num_kv_heads) <= kMaxDraftRows;
+}
+
+cudaError_t launch_attention_decode(const AttentionParams& p, const AppendKvParams* append,
+                                    const int32_t* place, int max_chunks, const AttentionScratch& scratch,
+                                    const SharedKeys* shared, Launch l) {
   const DecodeArguments a{
-      p, place, merge_arguments(max_chunks, tile_rows_of(p), scratch, shared, p.kv_shape.page_tokens)};
+      p, append != nullptr ? *append : AppendKvParams{}, place,
+      merge_arguments(max_chunks, tile_rows_of(p), scratch, shared, p.kv_shape.page_tokens)};
   if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, l); e != cudaSuccess) return e;
   const dim3 grid(static_cast<unsigned>(max_chunks),
                   static_cast<unsigned>(p.batch.num_sequences * row_tiles_of(p)),
                   static_cast<unsigned>(p.heads.num_kv_heads));
+  if (append != nullptr)
+    return p.heads.head_dim == 64 ? launch_decode<64, true>(a, grid, l)
+                                  : launch_decode<128, true>(a, grid, l);
   switch (padded_dim(p.heads.head_dim)) {
     case 64:
-      return launch_decode<64>(a, grid, l);
+      return launch_decode<64, false>(a, grid, l);
     case 128:
-      return launch_decode<128>(a, grid, l);
+      return launch_decode<128, false>(a, grid, l);
     default:
-      return launch_decode<256>(a, grid, l);
+      return launch_decode<256, false>(a, grid, l);
   }
 }
 
 cudaError_t setup_attention_decode() {
-  if (const cudaError_t e = allow_shared(attention_decode_kernel<64>, kSharedBytes<64>); e != cudaSuccess)
-    return e;
-  if (const cudaError_t e = allow_shared(attention_decode_kernel<128>, kSharedBytes<128>); e != cudaSuccess)
-    return e;
-  return allow_shared(attention_decode_kernel<256>, kSharedBytes<256>);
+  const auto allow = [](auto kernel, uint32_t bytes, cudaError_t before) {
+    return before == cudaSuccess ? allow_shared(kernel, bytes) : before;
+  };
+  cudaError_t e = cudaSuccess;
+  e = allow(attention_decode_kernel<64, false>, kSharedBytes<64>, e);
+  e = allow(attention_decode_kernel<64, true>, kSharedBytes<64>, e);
+  e = allow(attention_decode_kernel<128, false>, kSharedBytes<128>, e);
+  e = allow(attention_decode_kernel<128, true>, kSharedBytes<128>, e);
+  return allow(attention_decode_kernel<256, false>, kSharedBytes<256>, e);
 }
 
 }  // namespace quire::kernels

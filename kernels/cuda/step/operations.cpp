@@ -101,8 +101,12 @@ AttentionParams without_singles(const AttentionParams& p) {
 }  // namespace
 
 bool fuses_append(const Context& c, const AttentionParams& p) {
-  return p.batch.num_tokens > 0 && heads_fit(p.heads, p.kv_shape) && !appends_rows(p) &&
-         !uses_attention_any(p) && !shares_keys(p, c.shared) && single_fits(p, most_chunks(p), c.attention);
+  if (p.batch.num_tokens <= 0 || !heads_fit(p.heads, p.kv_shape) || appends_rows(p) ||
+      uses_attention_any(p) || shares_keys(singles_of(p), c.shared))
+    return false;
+  const int32_t max_chunks = most_chunks(p);
+  return single_fits(p, max_chunks, c.attention) ||
+         (appends_drafts(p) && decode_fits(p, max_chunks, c.attention));
 }
 
 Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append, const int32_t* place) {
@@ -120,8 +124,8 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
   if (p.batch.num_single > 0 && p.batch.num_single < p.batch.num_sequences) {
     const AttentionParams first = singles_of(p);
     if (single_fits(first, max_chunks, c.attention) || shares_keys(first, c.shared)) {
-      const Status s = attend(c, first, nullptr, place);
-      return s == Status::ok ? attend(c, without_singles(p), nullptr, place) : s;
+      const Status s = attend(c, first, append, place);
+      return s == Status::ok ? attend(c, without_singles(p), append, place) : s;
     }
   }
   const int32_t group = p.heads.num_heads / p.heads.num_kv_heads;
@@ -130,7 +134,8 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
   // Every sequence of a step has at least one token: with one sequence its rows decide.
   if (splits && (!long_rows || p.batch.num_sequences > 1)) {
     const Status s =
-        check(c, launch_attention_decode(p, place, max_chunks, c.attention, shared, c.launch()), "attending");
+        check(c, launch_attention_decode(p, append, place, max_chunks, c.attention, shared, c.launch()),
+              "attending");
     if (s != Status::ok || !long_rows) return s;
   }
   const auto launch_rows = c.device->warpgroup_products && warpgroup_fits(p) ? launch_attention_warpgroup
