@@ -174,6 +174,28 @@ __device__ __forceinline__ void multiply_trellis(uint32_t address, int form, int
   });
 }
 
+// sums += the half strip of a segment of a trellis at `address`.
+template <typename Take>
+__device__ __forceinline__ void multiply_half_trellis(uint32_t address, int form, int lane, Take& take,
+                                                      float (&sums)[4]) {
+  const TrellisFactors factors = trellis_factors(form);
+  with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
+                                                          std::bool_constant<kBytes>) {
+    using Form = TrellisForm<kHalfBits>;
+#pragma unroll 1
+    for (int u = 0; u < Form::kUnits; ++u, address += Form::kUnitBytes) {
+      TrellisUnit<kHalfBits> unit;
+      unit.fetch(SharedTile{address}, lane);
+      for_constants<Form::kUnitSteps>([&]<int kStep>(std::integral_constant<int, kStep>) {
+        const uint4 b = take();
+        __half2 w[8];
+        unit.template decode<kBytes, kStep>(factors, w);
+        multiply_half_step(w, b, sums);
+      });
+    }
+  });
+}
+
 // totals += the segment at `address`.
 template <TileKind kKind, typename Take>
 __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int records, int lane,

@@ -18,19 +18,25 @@ __device__ __forceinline__ uint2 four_inputs(const RotatedInputs& p, int row, in
   return make_uint2(bits_of(__halves2half2(v[0], v[1])), bits_of(__halves2half2(v[2], v[3])));
 }
 
-// One thread block per 128 inputs of eight rows.
+// One thread block per 128 inputs of eight rows. Scales do not depend on the previous kernel, so they are
+// loaded before the wait for it.
 __global__ void __launch_bounds__(32 * kWarps) rotate_inputs_kernel(const __grid_constant__ RotatedInputs p) {
   release_successor();
   const int lane = static_cast<int>(threadIdx.x & 31), block = static_cast<int>(blockIdx.x);
   const int row = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x >> 5);
+  float4 scales[kMaxParts];
+#pragma unroll
+  for (int part = 0; part < kMaxParts; ++part)
+    scales[part] = __ldg(reinterpret_cast<const float4*>(p.scales[min(part, p.num_parts - 1)]) +
+                         block * (kBlockRows / 4) + lane);
   wait_for_predecessor();
   if (row >= p.rows) return;
   const uint2 inputs = four_inputs(p, row, block * kBlockRows + 4 * lane);
-#pragma unroll 1
-  for (int part = 0; part < p.num_parts; ++part) {
-    const float4 scales = __ldg(reinterpret_cast<const float4*>(p.scales[part] + block * kBlockRows) + lane);
+#pragma unroll
+  for (int part = 0; part < kMaxParts; ++part) {
+    if (part >= p.num_parts) return;
     __half* target = p.target + part * p.part_stride;
-    transform_inputs(inputs, scales, lane, [&](int stored, __half2 pair) {
+    transform_inputs(inputs, scales[part], lane, [&](int stored, __half2 pair) {
       const int column = block * kBlockRows + stored;
       const size_t at = p.arranged ? arranged_at(p.num_blocks, row, column)
                                    : static_cast<size_t>(row) * p.num_blocks * kBlockRows + column;
@@ -39,23 +45,27 @@ __global__ void __launch_bounds__(32 * kWarps) rotate_inputs_kernel(const __grid
   }
 }
 
+// Finishes a row, if there is one, when its sums are there.
+template <typename Finish>
+__device__ __forceinline__ void finish_row(const RotatedOutputs& p, const Finish& finish) {
+  const int row = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x >> 5);
+  wait_for_predecessor();
+  if (row < p.rows) finish.run({p.sums, p.matrix.num_strips * kStripColumns}, row);
+}
+
 // One warp per transform of a row.
 __global__ void __launch_bounds__(32 * kWarps)
     rotate_outputs_kernel(const __grid_constant__ RotatedOutputs p) {
   release_successor();
   const int lane = static_cast<int>(threadIdx.x & 31);
-  const int row = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x >> 5);
-  wait_for_predecessor();
-  if (row >= p.rows) return;
-  const RotatedSums from = {p.sums, p.matrix.num_strips * kStripColumns};
   int number = static_cast<int>(blockIdx.x);
-  if (p.matrix.paired) return finish_transform_pair(p, from, row, number, lane);
+  if (p.matrix.paired) return finish_row(p, PairFinish(p, number, lane));
   int part = 0, first = 0;  // strip
   for (; number >= p.matrix.parts[part].num_strips / kTransformStrips; ++part) {
     number -= p.matrix.parts[part].num_strips / kTransformStrips;
     first += p.matrix.parts[part].num_strips;
   }
-  finish_transform(p, from, row, part, first * kStripColumns, number, lane);
+  finish_row(p, PartFinish(p, part, first * kStripColumns, number, lane));
 }
 
 unsigned row_blocks(int32_t rows) {
