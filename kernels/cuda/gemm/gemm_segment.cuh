@@ -153,7 +153,7 @@ __device__ __forceinline__ void multiply_half_step(const __half2 (&w)[8], uint4 
 template <typename Take>
 __device__ __forceinline__ void multiply_trellis(uint32_t address, int form, int lane, Take& take,
                                                  Sums& totals) {
-  const TrellisFactors factors = trellis_factors(form);
+  const TrellisFactors factors = trellis_factors(form, lane);
   with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
                                                           std::bool_constant<kBytes>) {
     using Form = TrellisForm<kHalfBits>;
@@ -178,7 +178,7 @@ __device__ __forceinline__ void multiply_trellis(uint32_t address, int form, int
 template <typename Take>
 __device__ __forceinline__ void multiply_half_trellis(uint32_t address, int form, int lane, Take& take,
                                                       float (&sums)[4]) {
-  const TrellisFactors factors = trellis_factors(form);
+  const TrellisFactors factors = trellis_factors(form, lane);
   with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
                                                           std::bool_constant<kBytes>) {
     using Form = TrellisForm<kHalfBits>;
