@@ -334,7 +334,7 @@ bool is_float8(const Weight& weight) {
 bool fuses_norm(const Context& c, const Weight& weight, const NormParams& norm) {
   if (is_float8(weight)) return norm_float8_fits(norm);
   if (weight.groups.size() == 1 && is_trellis(weight))
-    return norm.rows == 1 && norm.kind == NormKind::rms && normalizes_within(c, weight.groups.front().matrix);
+    return normalizes_rows(c, weight.groups.front().matrix, norm);
   return norm.rows == 1 && norm.kind == NormKind::rms && supports_row_order(weight) && !uses_library(c, 1) &&
          gemm_shape(*c.device, weight.groups.front().matrix, 1).tiles == 1;
 }
