@@ -12,6 +12,7 @@
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_merge.cuh"
 #include "kernels/cuda/attention/attention_shared.cuh"
+#include "kernels/cuda/device/device.h"
 
 namespace quire::kernels {
 namespace {
@@ -24,10 +25,11 @@ struct DecodeArguments {
   MergeArguments merge;
 };
 
-template <int HD>
-constexpr uint32_t kSharedBytes = static_cast<uint32_t>(2 * kChunkTokens + kTileRows) * HD * 2;
+template <int HD, int kHeld>
+constexpr uint32_t kSharedBytes = chunks_bytes(kHeld, kTileRows, HD);
 
-template <int HD>
+// kHeld: see held_chunks.
+template <int HD, int kHeld>
 __global__ void __launch_bounds__(kThreads)
     attention_decode_kernel(const __grid_constant__ DecodeArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
@@ -66,8 +68,12 @@ __global__ void __launch_bounds__(kThreads)
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int g = lane >> 2, t = lane & 3;
   constexpr uint32_t kTileBytes = kChunkTokens * HD * 2;
-  uint8_t* query_tile = shared + 2 * kTileBytes;
-  const uint32_t keys = shared_address(shared), values = keys + kTileBytes, queries = values + kTileBytes;
+  uint8_t* query_tile = shared + kHeld * kTileBytes;
+  // Weights [16][128] f16 take the place of the keys, or that of the queries if the values take the former.
+  uint8_t* weight_tile = kHeld == 2 ? shared : query_tile;
+  static_assert(kHeld == 2 || HD >= kChunkTokens);
+  const uint32_t keys = shared_address(shared), values = keys + (kHeld - 1) * kTileBytes;
+  const uint32_t queries = shared_address(query_tile), weights = shared_address(weight_tile);
   const int first_key = rule.first_key(first_position), length = p.batch.kv_lengths[sequence];
   const PageReader key_reader = page_reader<true>(p, sequence, kv_head, first_key, length);
   const PageReader value_reader = page_reader<false>(p, sequence, kv_head, first_key, length);
@@ -78,9 +84,9 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
   }
   load_chunk<HD, kThreads, true>(key_reader, chunk, keys);
-  load_chunk<HD, kThreads, false>(value_reader, chunk, values);
+  if constexpr (kHeld == 2) load_chunk<HD, kThreads, false>(value_reader, chunk, values);
   if (!turn) load_queries<HD, kThreads, kTileRows>(q, first_row, KvFormat::f16, query_tile, nullptr);
-  wait_for_copies<1>();
+  wait_for_copies<kHeld - 1>();
   __syncthreads();
 
   // Scores of 16 rows and the warp's 32 keys.
@@ -118,7 +124,7 @@ __global__ void __launch_bounds__(kThreads)
     if (t == 0) maxima[warp][row] = largest;
   }
   __syncthreads();
-  // The keys are no longer needed: reuse their memory for the weights, [16][128] f16.
+  if constexpr (kHeld == 1) load_chunk<HD, kThreads, false>(value_reader, chunk, values);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = g + 8 * h;
@@ -128,7 +134,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < 4; ++n) {
       const __half2 w =
           __floats2half2_rn(weight_of(score[n][2 * h], largest), weight_of(score[n][2 * h + 1], largest));
-      *reinterpret_cast<__half2*>(shared + tile_offset<kChunkTokens>(row, warp * 4 + n) + t * 4) = w;
+      *reinterpret_cast<__half2*>(weight_tile + tile_offset<kChunkTokens>(row, warp * 4 + n) + t * 4) = w;
     }
   }
   wait_for_copies<0>();
@@ -141,7 +147,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int k = 0; k < kChunkTokens / 16; ++k) {
     uint32_t weight[4];
-    load_matrices(weight, keys + tile_offset<kChunkTokens>(lane & 15, 2 * k + (lane >> 4)));
+    load_matrices(weight, weights + tile_offset<kChunkTokens>(lane & 15, 2 * k + (lane >> 4)));
     mma_16x8x16(sum, weight, kOnes, kOnes);
 #pragma unroll
     for (int n = 0; n < kTiles / 2; ++n) {
@@ -188,7 +194,7 @@ __global__ void __launch_bounds__(kThreads)
     __stcg(partial.total(blockIdx.x, threadIdx.x),
            make_float2(totals[0][threadIdx.x], totals[1][threadIdx.x]));
   if (!is_last_block(a.merge, tile, num_chunks - shared_chunks)) return;
-  float* merged_rows = merge_parts<HD, merge_slots(kSharedBytes<HD>, HD)>(
+  float* merged_rows = merge_parts<HD, merge_slots(kSharedBytes<HD, kHeld>, HD)>(
       partial, PartsInOrder::chunks(first_chunk, first_chunk, num_chunks), rows, shared);
   store_rows<HD, kThreads>(p, a.place, q, first_row, rows, merged_rows);
 }
@@ -202,14 +208,14 @@ int tile_rows_of(const AttentionParams& p) {
   return std::min(kTileRows, p.batch.max_query_tokens * (p.heads.num_heads / p.heads.num_kv_heads));
 }
 
-template <int HD>
-cudaError_t launch_decode(const DecodeArguments& a, dim3 grid, Launch l) {
-  return launch_kernel(attention_decode_kernel<HD>, grid, dim3(kThreads), kSharedBytes<HD>, l.stream,
-                       l.dependent, a);
-}
-
-int padded_dim(int head_dim) {
-  return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
+// Calls with each kernel, its head size, the chunks that it holds, and its shared memory.
+template <typename Call>
+void each_kernel(Call call) {
+  call(attention_decode_kernel<64, 2>, 64, 2, kSharedBytes<64, 2>);
+  call(attention_decode_kernel<128, 2>, 128, 2, kSharedBytes<128, 2>);
+  call(attention_decode_kernel<128, 1>, 128, 1, kSharedBytes<128, 1>);
+  call(attention_decode_kernel<256, 2>, 256, 2, kSharedBytes<256, 2>);
+  call(attention_decode_kernel<256, 1>, 256, 1, kSharedBytes<256, 1>);
 }
 
 }  // namespace
@@ -224,34 +230,36 @@ bool decode_fits(const AttentionParams& p, int max_chunks, const AttentionScratc
   const size_t tiles = static_cast<size_t>(p.batch.num_sequences) * row_tiles_of(p) * p.heads.num_kv_heads;
   return tiles <= static_cast<size_t>(scratch.num_counters) &&
          tiles * static_cast<size_t>(max_chunks *
-                                     partial_floats(tile_rows_of(p), padded_dim(p.heads.head_dim))) <=
+                                     partial_floats(tile_rows_of(p), padded_head_dim(p.heads.head_dim))) <=
              scratch.partial_floats;
 }
 
-cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* place, int max_chunks,
-                                    const AttentionScratch& scratch, const SharedKeys* shared, Launch l) {
+cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* place,
+                                    const SplitResources& room, const SharedKeys* shared, Launch l) {
   const DecodeArguments a{
-      p, place, merge_arguments(max_chunks, tile_rows_of(p), scratch, shared, p.kv_shape.page_tokens)};
+      p, place,
+      merge_arguments(room.max_chunks, tile_rows_of(p), *room.scratch, shared, p.kv_shape.page_tokens)};
   if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, l); e != cudaSuccess) return e;
-  const dim3 grid(static_cast<unsigned>(max_chunks),
+  const dim3 grid(static_cast<unsigned>(room.max_chunks),
                   static_cast<unsigned>(p.batch.num_sequences * row_tiles_of(p)),
                   static_cast<unsigned>(p.heads.num_kv_heads));
-  switch (padded_dim(p.heads.head_dim)) {
-    case 64:
-      return launch_decode<64>(a, grid, l);
-    case 128:
-      return launch_decode<128>(a, grid, l);
-    default:
-      return launch_decode<256>(a, grid, l);
-  }
+  const int dim = padded_head_dim(p.heads.head_dim);
+  const int held = held_chunks(room.device->shared_per_block, dim);
+  cudaError_t error = cudaErrorNotSupported;
+  each_kernel([&](auto kernel, int of_dim, int of_held, uint32_t bytes) {
+    if (of_dim == dim && of_held == held)
+      error = launch_kernel(kernel, grid, dim3(kThreads), bytes, l.stream, l.dependent, a);
+  });
+  return error;
 }
 
-cudaError_t setup_attention_decode() {
-  if (const cudaError_t e = allow_shared(attention_decode_kernel<64>, kSharedBytes<64>); e != cudaSuccess)
-    return e;
-  if (const cudaError_t e = allow_shared(attention_decode_kernel<128>, kSharedBytes<128>); e != cudaSuccess)
-    return e;
-  return allow_shared(attention_decode_kernel<256>, kSharedBytes<256>);
+cudaError_t setup_attention_decode(int shared_limit) {
+  cudaError_t error = cudaSuccess;
+  each_kernel([&](auto kernel, int dim, int held, uint32_t bytes) {
+    if (error == cudaSuccess && held_chunks(static_cast<uint32_t>(shared_limit), dim) == held)
+      error = allow_shared(kernel, bytes);
+  });
+  return error;
 }
 
 }  // namespace quire::kernels
