@@ -306,6 +306,10 @@ cudaError_t setup_kernels(Device& device) {
   if (const cudaError_t error = setup_lines(limit, &device.solves_lines); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_gemm_float8(limit, &device.float8_products); error != cudaSuccess)
     return error;
+  if (!device.float8_products)
+    if (const cudaError_t error = setup_gemm_float8_strips(limit, &device.float8_products);
+        error != cudaSuccess)
+      return error;
   if (device.float8_products) device.table.mechanisms |= kMechanismFloat8Activations;
   // Programmatic dependent launch and bulk copies (TMA) need both the card and kernels compiled for it.
   int version = 0;
