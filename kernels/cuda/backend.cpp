@@ -27,7 +27,9 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int32_t kOldestMajor = 8;  // compute capability 8.0: cp.async, mma.m16n8k16
+// Oldest compute capability: 7.5, with mma.m16n8k8 and ldmatrix.
+constexpr int32_t kOldestMajor = 7;
+constexpr int32_t kOldestMinor = 5;
 
 void say(char* text, size_t size, const std::string& words) {
   if (text != nullptr && size > 0) std::snprintf(text, size, "%s", words.c_str());
@@ -287,21 +289,27 @@ cudaError_t setup_kernels(Device& device) {
                           setup_expert_gemm_trellis,
                           setup_expert_gemm_dense,
                           setup_append_rows,
+                          setup_attention_decode,
+                          setup_attention_prefill,
+                          setup_attention_shared,
                           setup_attention_single,
                           setup_pointwise,
                           setup_choose,
-                          setup_heads,
-                          setup_lines})
+                          setup_heads})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
-  for (const auto step :
-       {setup_attention_decode, setup_attention_prefill, setup_attention_shared, setup_attention_any,
-        setup_select_keys, setup_append, setup_blocks, setup_float8_rows, setup_rotated_rows, setup_rows,
-        setup_streams, setup_experts, setup_sample, setup_state, setup_gather})
+  for (const auto step : {setup_attention_any, setup_select_keys, setup_append, setup_blocks,
+                          setup_float8_rows, setup_rotated_rows, setup_rows, setup_streams, setup_experts,
+                          setup_sample, setup_state, setup_gather})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;
+  if (const cudaError_t error = setup_lines(limit, &device.solves_lines); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_gemm_float8(limit, &device.float8_products); error != cudaSuccess)
     return error;
+  if (!device.float8_products)
+    if (const cudaError_t error = setup_gemm_float8_strips(limit, &device.float8_products);
+        error != cudaSuccess)
+      return error;
   if (device.float8_products) device.table.mechanisms |= kMechanismFloat8Activations;
   // Programmatic dependent launch and bulk copies (TMA) need both the card and kernels compiled for it.
   int version = 0;
@@ -326,12 +334,18 @@ Status setup(Device& device) {
   device.num_multiprocessors = properties.multiProcessorCount;
   device.compute_major = properties.major;
   device.compute_minor = properties.minor;
-  if (properties.major < kOldestMajor)
+  if (properties.major < kOldestMajor ||
+      (properties.major == kOldestMajor && properties.minor < kOldestMinor))
     return device.fail(Status::unsupported,
                        device.name + " has compute capability " + std::to_string(properties.major) + "." +
-                           std::to_string(properties.minor) + "; 8.0 or newer is needed");
+                           std::to_string(properties.minor) + "; 7.5 or newer is needed");
   device.shared_per_block = static_cast<uint32_t>(properties.sharedMemPerBlockOptin);
   device.shared_per_multiprocessor = static_cast<uint32_t>(properties.sharedMemPerMultiprocessor);
+#ifdef QUIRE_MOST_SHARED_KIB  // the limit of a smaller card, for tests on a larger one
+  device.shared_per_multiprocessor =
+      std::min(device.shared_per_multiprocessor, uint32_t{QUIRE_MOST_SHARED_KIB} << 10);
+  device.shared_per_block = std::min(device.shared_per_block, device.shared_per_multiprocessor);
+#endif
   if (const Status s =
           device.check(setup_kernels(device), "preparing kernels (the library may lack code for this card)");
       s != Status::ok)

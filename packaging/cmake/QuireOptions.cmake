@@ -9,7 +9,7 @@ option(QUIRE_CHECKED "Audit caches after every step and poison released memory (
 option(QUIRE_WERROR "Treat compiler warnings as errors (the presets do)" OFF)
 set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers to build with: empty, address;undefined, or thread")
 set(QUIRE_CUDA_EMULATION "" CACHE STRING
-    "Build the CUDA backend for the CPU, emulating a card of this compute capability (80 or 90), to test its kernels")
+    "Build the CUDA backend for the CPU, emulating a card of this compute capability (75, 80, 89 or 90), to test its kernels")
 set(QUIRE_SHARED_DIR "${PROJECT_SOURCE_DIR}/../shared" CACHE PATH "Folder with the larger models for tests")
 set(QUIRE_CUDA_ARCHITECTURES "80-real;90a-real" CACHE STRING "Device architectures of the CUDA backend")
 

@@ -389,8 +389,10 @@ int block_of_cluster() {
   return cluster->current->block;
 }
 
-void run(const Place& place, std::function<void()> kernel) {
+cudaError_t run(const Place& place, std::function<void()> kernel) {
+  if (place.shared_bytes > shared_per_block()) return cudaErrorInvalidValue;
   issue_work(place.stream, [=] { run_grid(place, kernel); });
+  return cudaSuccess;
 }
 
 void wait_for_change(const void* place) {

@@ -49,12 +49,17 @@ struct Place {
   int blocks_of_cluster = 1;  // adjacent along y
 };
 
-// Runs the threads of all blocks to their end, or adds the launch to the recording of the stream.
-void run(const Place& place, std::function<void()> kernel);
+// Returns the shared memory of a multiprocessor and the largest of a block, in bytes.
+size_t shared_per_multiprocessor();
+size_t shared_per_block();
+
+// Runs the threads of all blocks to their end, or adds the launch to the recording of the stream. Returns an
+// error if a block has more shared memory than the card.
+cudaError_t run(const Place& place, std::function<void()> kernel);
 
 template <typename... Parameters, typename... Arguments>
-void issue(void (*kernel)(Parameters...), const Place& place, Arguments&&... arguments) {
-  run(place, [kernel, ... held = std::remove_cv_t<std::remove_reference_t<Parameters>>(arguments)] {
+cudaError_t issue(void (*kernel)(Parameters...), const Place& place, Arguments&&... arguments) {
+  return run(place, [kernel, ... held = std::remove_cv_t<std::remove_reference_t<Parameters>>(arguments)] {
     kernel(held...);
   });
 }
@@ -140,8 +145,8 @@ T from_lane(T value, int other) {
 }  // namespace emulation
 
 template <typename... Parameters>
-cudaError_t cudaFuncSetAttribute(void (*)(Parameters...), cudaFuncAttribute, int) {
-  return cudaSuccess;
+cudaError_t cudaFuncSetAttribute(void (*)(Parameters...), cudaFuncAttribute attribute, int value) {
+  return cudaFuncSetAttribute(static_cast<const void*>(nullptr), attribute, value);
 }
 template <typename... Parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*)(Parameters...)) {

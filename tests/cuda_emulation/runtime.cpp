@@ -123,6 +123,19 @@ uint32_t max_polls() {
   return polls_of_a_wait;
 }
 
+size_t shared_per_multiprocessor() {
+  const char* const kib = std::getenv("QUIRE_EMULATED_SHARED_KIB");
+  const size_t shared = kib != nullptr               ? std::strtoul(kib, nullptr, 10)
+                        : QUIRE_EMULATED_ARCH == 900 ? 228
+                        : QUIRE_EMULATED_ARCH == 750 ? 64
+                                                     : 164;
+  return shared << 10;
+}
+// Cards before compute capability 8.0 reserve nothing.
+size_t shared_per_block() {
+  return shared_per_multiprocessor() - (QUIRE_EMULATED_ARCH == 750 ? 0 : size_t{1} << 10);
+}
+
 void issue_work(cudaStream_t stream, Work work) {
   if (is_lost[device_of(stream)]) return;
   if (stream != nullptr && stream->recording != nullptr) {
@@ -170,13 +183,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "emulated device");
   properties->major = QUIRE_EMULATED_ARCH / 100;
+  properties->minor = QUIRE_EMULATED_ARCH / 10 % 10;
   properties->multiProcessorCount = 16;
-  const char* const kib = std::getenv("QUIRE_EMULATED_SHARED_KIB");  // of a multiprocessor
-  const size_t shared = kib != nullptr               ? std::strtoul(kib, nullptr, 10)
-                        : QUIRE_EMULATED_ARCH == 900 ? 228
-                                                     : 164;
-  properties->sharedMemPerMultiprocessor = shared << 10;
-  properties->sharedMemPerBlockOptin = properties->sharedMemPerMultiprocessor - (size_t{1} << 10);
+  properties->sharedMemPerMultiprocessor = emulation::shared_per_multiprocessor();
+  properties->sharedMemPerBlockOptin = emulation::shared_per_block();
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -370,8 +380,10 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   return cudaSuccess;
 }
 
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
-  return cudaSuccess;
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attribute, int value) {
+  const bool fits = attribute != cudaFuncAttributeMaxDynamicSharedMemorySize ||
+                    static_cast<size_t>(value) <= emulation::shared_per_block();
+  return fits ? cudaSuccess : cudaErrorInvalidValue;
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
   *attributes = {};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/plan/attention_shape.h"
 #include "kernels/cuda/plan/gemm_shape.h"
 #include "kernels/cuda/plan/shared_pages.h"
 #include "kernels/cuda/pointwise/pointwise.h"
@@ -70,20 +71,21 @@ int few_rows(const AttentionParams& params);
 // writes the tokens' keys and values to the cache, as launch_attention_single does; only if appends_drafts is
 // true.
 bool decode_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
-bool appends_drafts(const AttentionParams& params);
+// appends_drafts returns true for steps whose append the kernel can do.
+bool appends_drafts(const AttentionParams& params, const Device& device);
 cudaError_t launch_attention_decode(const AttentionParams& params, const AppendKvParams* append,
-                                    const int32_t* place, int max_chunks, const AttentionScratch& scratch,
+                                    const int32_t* place, const SplitResources& room,
                                     const SharedKeys* shared, Launch launch);
 // Attention for steps in which every sequence has one token, for common head sizes and formats. If `append`
 // is given, the kernel also writes the tokens' keys and values to the cache, and reads the queries of qkv as
 // the projection wrote them. In that case the pages must not have been written since bind_batch.
-bool single_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
+bool single_fits(const AttentionParams& params, const SplitResources& room);
 cudaError_t launch_attention_single(const AttentionParams& params, const AppendKvParams* append,
                                     const int32_t* place, int max_chunks, const AttentionScratch& scratch,
                                     const SharedKeys* shared, const Device& device, Launch launch);
 // Returns true if the two launches above may be given `shared`: F16 keys that are in the cache already, of
-// sequences with one token each.
-bool shares_keys(const AttentionParams& params, const SharedKeys& shared);
+// sequences with one token each, on a card with enough shared memory.
+bool shares_keys(const AttentionParams& params, const SharedKeys& shared, const CardLimits& card);
 // `all`: include the sequences with few rows.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
                                      const SplitResources& room, Launch launch);
@@ -93,8 +95,8 @@ cudaError_t launch_attention_warpgroup(const AttentionParams& params, const int3
                                        const SplitResources& room, Launch launch);
 
 // Attention with features that only few model families use, for any heads, pages and masks.
-// uses_attention_any returns true for those.
-bool uses_attention_any(const AttentionSpec& spec);
+// uses_attention_any returns true for those, and for heads that are too large for the card's shared memory.
+bool uses_attention_any(const AttentionSpec& spec, const CardLimits& card);
 cudaError_t launch_attention_any(const AttentionParams& params, Launch launch);
 cudaError_t launch_select_keys(const SelectKeysParams& params, Launch launch);
 
@@ -103,10 +105,10 @@ cudaError_t launch_select_keys(const SelectKeysParams& params, Launch launch);
 cudaError_t setup_append();
 cudaError_t setup_append_rows(int shared_limit);
 cudaError_t setup_attention_any();
-cudaError_t setup_attention_decode();
-cudaError_t setup_attention_shared();
+cudaError_t setup_attention_decode(int shared_limit);
+cudaError_t setup_attention_shared(int shared_limit);
 cudaError_t setup_attention_single(int shared_limit);
-cudaError_t setup_attention_prefill();
+cudaError_t setup_attention_prefill(int shared_limit);
 cudaError_t setup_select_keys();
 // Sets `available` to whether the library contains that kernel for this card.
 cudaError_t setup_attention_warpgroup(bool* available);

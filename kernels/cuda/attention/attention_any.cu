@@ -142,10 +142,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-bool uses_attention_any(const AttentionSpec& p) {
+bool uses_attention_any(const AttentionSpec& p, const CardLimits& card) {
   constexpr uint64_t kOthers = kMechanismChunks | kMechanismSinks | kMechanismSlopes | kMechanismValueDim |
                                kMechanismSharedKv | kMechanismKeySelection;
-  return (mechanisms_of(p) & kOthers) != 0;
+  return (mechanisms_of(p) & kOthers) != 0 || held_chunks(card.shared_per_block, p.heads.head_dim) == 0;
 }
 
 cudaError_t launch_attention_any(const AttentionParams& p, Launch l) {

@@ -19,6 +19,7 @@
 #include "kernels/cuda/attention/attention_merge.cuh"
 #include "kernels/cuda/attention/attention_shared.cuh"
 #include "kernels/cuda/attention/lane_head.cuh"
+#include "kernels/cuda/device/device.h"
 
 namespace quire::kernels {
 namespace {
@@ -33,8 +34,8 @@ struct DecodeArguments {
   MergeArguments merge;
 };
 
-template <int HD>
-constexpr uint32_t kSharedBytes = static_cast<uint32_t>(2 * kChunkTokens + kTileRows) * HD * 2;
+template <int HD, int kHeld>
+constexpr uint32_t kSharedBytes = chunks_bytes(kHeld, kTileRows, HD);
 
 // Heads of the step that a block makes of the projection's results: the queries of its rows, then the keys
 // and the values of the tokens whose positions are in its chunk.
@@ -148,8 +149,8 @@ __device__ __forceinline__ void make_heads(const DecodeArguments& a, const Query
   }
 }
 
-// kAppends: the tokens of the step are not in the cache yet. Requires appends_drafts.
-template <int HD, bool kAppends>
+// kHeld: see held_chunks. kAppends: the tokens of the step are not in the cache yet; requires appends_drafts.
+template <int HD, int kHeld, bool kAppends>
 __global__ void __launch_bounds__(kThreads)
     attention_decode_kernel(const __grid_constant__ DecodeArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
@@ -188,8 +189,12 @@ __global__ void __launch_bounds__(kThreads)
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int g = lane >> 2, t = lane & 3;
   constexpr uint32_t kTileBytes = kChunkTokens * HD * 2;
-  uint8_t* query_tile = shared + 2 * kTileBytes;
-  const uint32_t keys = shared_address(shared), values = keys + kTileBytes, queries = values + kTileBytes;
+  uint8_t* query_tile = shared + kHeld * kTileBytes;
+  // Weights [16][128] f16 take the place of the keys, or that of the queries if the values take the former.
+  uint8_t* weight_tile = kHeld == 2 ? shared : query_tile;
+  static_assert(kHeld == 2 || HD >= kChunkTokens);
+  const uint32_t keys = shared_address(shared), values = keys + (kHeld - 1) * kTileBytes;
+  const uint32_t queries = shared_address(query_tile), weights = shared_address(weight_tile);
   const int start = p.batch.positions[begin];
   const int first_key = rule.first_key(first_position);
   const int length = kAppends ? start : p.batch.kv_lengths[sequence];
@@ -202,19 +207,17 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
   }
   if constexpr (kAppends) {
+    static_assert(kHeld == 2);
     load_f16_chunk<HD, kThreads>(key_reader, chunk, keys);
     load_f16_chunk<HD, kThreads>(value_reader, chunk, values);
     commit_copies();
-  } else {
-    load_chunk<HD, kThreads, true>(key_reader, chunk, keys);
-    load_chunk<HD, kThreads, false>(value_reader, chunk, values);
-  }
-  if constexpr (kAppends) {
     wait_for_predecessor();
     make_heads<HD>(a, q, BlockHeads(q, first_row, rows, chunk, start), shared);
   } else {
+    load_chunk<HD, kThreads, true>(key_reader, chunk, keys);
+    if constexpr (kHeld == 2) load_chunk<HD, kThreads, false>(value_reader, chunk, values);
     if (!turn) load_queries<HD, kThreads, kTileRows>(q, first_row, KvFormat::f16, query_tile, nullptr);
-    wait_for_copies<1>();
+    wait_for_copies<kHeld - 1>();
   }
   __syncthreads();
 
@@ -253,7 +256,7 @@ __global__ void __launch_bounds__(kThreads)
     if (t == 0) maxima[warp][row] = largest;
   }
   __syncthreads();
-  // The keys are no longer needed: reuse their memory for the weights, [16][128] f16.
+  if constexpr (kHeld == 1) load_chunk<HD, kThreads, false>(value_reader, chunk, values);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = g + 8 * h;
@@ -263,7 +266,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < 4; ++n) {
       const __half2 w =
           __floats2half2_rn(weight_of(score[n][2 * h], largest), weight_of(score[n][2 * h + 1], largest));
-      *reinterpret_cast<__half2*>(shared + tile_offset<kChunkTokens>(row, warp * 4 + n) + t * 4) = w;
+      *reinterpret_cast<__half2*>(weight_tile + tile_offset<kChunkTokens>(row, warp * 4 + n) + t * 4) = w;
     }
   }
   wait_for_copies<0>();
@@ -276,7 +279,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int k = 0; k < kChunkTokens / 16; ++k) {
     uint32_t weight[4];
-    load_matrices(weight, keys + tile_offset<kChunkTokens>(lane & 15, 2 * k + (lane >> 4)));
+    load_matrices(weight, weights + tile_offset<kChunkTokens>(lane & 15, 2 * k + (lane >> 4)));
     mma_16x8x16(sum, weight, kOnes, kOnes);
 #pragma unroll
     for (int n = 0; n < kTiles / 2; ++n) {
@@ -323,7 +326,7 @@ __global__ void __launch_bounds__(kThreads)
     __stcg(partial.total(blockIdx.x, threadIdx.x),
            make_float2(totals[0][threadIdx.x], totals[1][threadIdx.x]));
   if (!is_last_block(a.merge, tile, num_chunks - shared_chunks)) return;
-  float* merged_rows = merge_parts<HD, merge_slots(kSharedBytes<HD>, HD)>(
+  float* merged_rows = merge_parts<HD, merge_slots(kSharedBytes<HD, kHeld>, HD)>(
       partial, PartsInOrder::chunks(first_chunk, first_chunk, num_chunks), rows, shared);
   store_rows<HD, kThreads>(p, a.place, q, first_row, rows, merged_rows);
 }
@@ -337,14 +340,16 @@ int tile_rows_of(const AttentionParams& p) {
   return std::min(kTileRows, p.batch.max_query_tokens * (p.heads.num_heads / p.heads.num_kv_heads));
 }
 
-template <int HD, bool kAppends>
-cudaError_t launch_decode(const DecodeArguments& a, dim3 grid, Launch l) {
-  return launch_kernel(attention_decode_kernel<HD, kAppends>, grid, dim3(kThreads), kSharedBytes<HD>,
-                       l.stream, l.dependent, a);
-}
-
-int padded_dim(int head_dim) {
-  return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
+// Calls with each kernel, its head size, the chunks that it holds, whether it appends, and its shared memory.
+template <typename Call>
+void each_kernel(Call call) {
+  call(attention_decode_kernel<64, 2, false>, 64, 2, false, kSharedBytes<64, 2>);
+  call(attention_decode_kernel<64, 2, true>, 64, 2, true, kSharedBytes<64, 2>);
+  call(attention_decode_kernel<128, 2, false>, 128, 2, false, kSharedBytes<128, 2>);
+  call(attention_decode_kernel<128, 2, true>, 128, 2, true, kSharedBytes<128, 2>);
+  call(attention_decode_kernel<128, 1, false>, 128, 1, false, kSharedBytes<128, 1>);
+  call(attention_decode_kernel<256, 2, false>, 256, 2, false, kSharedBytes<256, 2>);
+  call(attention_decode_kernel<256, 1, false>, 256, 1, false, kSharedBytes<256, 1>);
 }
 
 }  // namespace
@@ -359,48 +364,43 @@ bool decode_fits(const AttentionParams& p, int max_chunks, const AttentionScratc
   const size_t tiles = static_cast<size_t>(p.batch.num_sequences) * row_tiles_of(p) * p.heads.num_kv_heads;
   return tiles <= static_cast<size_t>(scratch.num_counters) &&
          tiles * static_cast<size_t>(max_chunks *
-                                     partial_floats(tile_rows_of(p), padded_dim(p.heads.head_dim))) <=
+                                     partial_floats(tile_rows_of(p), padded_head_dim(p.heads.head_dim))) <=
              scratch.partial_floats;
 }
 
-bool appends_drafts(const AttentionParams& p) {
+bool appends_drafts(const AttentionParams& p, const Device& device) {
   return lanes_fit(p) && p.kv_shape.key_format == KvFormat::f16 && p.kv_shape.value_format == KvFormat::f16 &&
-         p.batch.max_query_tokens * (p.heads.num_heads / p.heads.num_kv_heads) <= kMaxDraftRows;
+         p.batch.max_query_tokens * (p.heads.num_heads / p.heads.num_kv_heads) <= kMaxDraftRows &&
+         held_chunks(device.shared_per_block, p.heads.head_dim) == 2;
 }
 
 cudaError_t launch_attention_decode(const AttentionParams& p, const AppendKvParams* append,
-                                    const int32_t* place, int max_chunks, const AttentionScratch& scratch,
+                                    const int32_t* place, const SplitResources& room,
                                     const SharedKeys* shared, Launch l) {
   const DecodeArguments a{
       p, append != nullptr ? *append : AppendKvParams{}, place,
-      merge_arguments(max_chunks, tile_rows_of(p), scratch, shared, p.kv_shape.page_tokens)};
+      merge_arguments(room.max_chunks, tile_rows_of(p), *room.scratch, shared, p.kv_shape.page_tokens)};
   if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, l); e != cudaSuccess) return e;
-  const dim3 grid(static_cast<unsigned>(max_chunks),
+  const dim3 grid(static_cast<unsigned>(room.max_chunks),
                   static_cast<unsigned>(p.batch.num_sequences * row_tiles_of(p)),
                   static_cast<unsigned>(p.heads.num_kv_heads));
-  if (append != nullptr)
-    return p.heads.head_dim == 64 ? launch_decode<64, true>(a, grid, l)
-                                  : launch_decode<128, true>(a, grid, l);
-  switch (padded_dim(p.heads.head_dim)) {
-    case 64:
-      return launch_decode<64, false>(a, grid, l);
-    case 128:
-      return launch_decode<128, false>(a, grid, l);
-    default:
-      return launch_decode<256, false>(a, grid, l);
-  }
+  const int dim = padded_head_dim(p.heads.head_dim);
+  const int held = held_chunks(room.device->shared_per_block, dim);
+  cudaError_t error = cudaErrorNotSupported;
+  each_kernel([&](auto kernel, int of_dim, int of_held, bool appends, uint32_t bytes) {
+    if (of_dim == dim && of_held == held && appends == (append != nullptr))
+      error = launch_kernel(kernel, grid, dim3(kThreads), bytes, l.stream, l.dependent, a);
+  });
+  return error;
 }
 
-cudaError_t setup_attention_decode() {
-  const auto allow = [](auto kernel, uint32_t bytes, cudaError_t before) {
-    return before == cudaSuccess ? allow_shared(kernel, bytes) : before;
-  };
-  cudaError_t e = cudaSuccess;
-  e = allow(attention_decode_kernel<64, false>, kSharedBytes<64>, e);
-  e = allow(attention_decode_kernel<64, true>, kSharedBytes<64>, e);
-  e = allow(attention_decode_kernel<128, false>, kSharedBytes<128>, e);
-  e = allow(attention_decode_kernel<128, true>, kSharedBytes<128>, e);
-  return allow(attention_decode_kernel<256, false>, kSharedBytes<256>, e);
+cudaError_t setup_attention_decode(int shared_limit) {
+  cudaError_t error = cudaSuccess;
+  each_kernel([&](auto kernel, int dim, int held, bool, uint32_t bytes) {
+    if (error == cudaSuccess && held_chunks(static_cast<uint32_t>(shared_limit), dim) == held)
+      error = allow_shared(kernel, bytes);
+  });
+  return error;
 }
 
 }  // namespace quire::kernels

@@ -13,14 +13,10 @@ namespace quire::kernels {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kRows = 64;
+constexpr int kRows = kPrefillRows;
 
-template <int HD>
-constexpr uint32_t prefill_shared_bytes() {
-  return (2 * kChunkTokens + kRows) * HD * 2;
-}
-
-template <int HD, bool kShares>
+// kHeld: see held_chunks.
+template <int HD, int kHeld, bool kShares>
 __global__ void __launch_bounds__(kThreads)
     attention_prefill_kernel(const __grid_constant__ RowsArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
@@ -39,8 +35,8 @@ __global__ void __launch_bounds__(kThreads)
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int g = lane >> 2, t = lane & 3;
   constexpr uint32_t kTileBytes = kChunkTokens * HD * 2;
-  uint8_t* query_tile = shared + 2 * kTileBytes;
-  const uint32_t keys = shared_address(shared), values = keys + kTileBytes;
+  uint8_t* query_tile = shared + kHeld * kTileBytes;
+  const uint32_t keys = shared_address(shared), values = keys + (kHeld - 1) * kTileBytes;
   const uint32_t queries = values + kTileBytes + warp * (kTileRows * HD * 2);
   const PageReader key_reader = page_reader<true>(p, block, kv_head);
   const PageReader value_reader = page_reader<false>(p, block, kv_head);
@@ -48,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
                                     reinterpret_cast<float*>(shared));
   __syncthreads();
   load_chunk<HD, kThreads, true>(key_reader, first_chunk, keys);
-  load_chunk<HD, kThreads, false>(value_reader, first_chunk, values);
+  if constexpr (kHeld == 2) load_chunk<HD, kThreads, false>(value_reader, first_chunk, values);
 
   RowState state;
 #pragma unroll
@@ -61,12 +57,14 @@ __global__ void __launch_bounds__(kThreads)
   float out[HD / 8][4] = {};
   SpansBefore<HD> spans;
   for (int chunk = first_chunk; chunk <= last_chunk; ++chunk) {
-    wait_for_copies<1>();
+    wait_for_copies<kHeld - 1>();
     __syncthreads();
     ChunkScores score = {};
     multiply_keys<HD>(queries, keys, score);
     __syncthreads();
-    if (chunk < last_chunk) {
+    if constexpr (kHeld == 1) {
+      load_chunk<HD, kThreads, false>(value_reader, chunk, values);
+    } else if (chunk < last_chunk) {
       load_chunk<HD, kThreads, true>(key_reader, chunk + 1, keys);
     } else {
       commit_copies();
@@ -76,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
     const MergeFactors factors =
         make_chunk_weights(rule, chunk, rule.shows_all(chunk, block.first_position), score, state, weight);
     if constexpr (kShares) store_totals(places_of_chunk(parts, chunk - block.seen_chunk, live), state);
-    wait_for_copies<1>();
+    wait_for_copies<kHeld - 1>();
     __syncthreads();
 #pragma unroll
     for (int d = 0; d < HD / 32; ++d) {
@@ -96,7 +94,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
     if (chunk < last_chunk) {
-      load_chunk<HD, kThreads, false>(value_reader, chunk + 1, values);
+      load_chunk<HD, kThreads, kHeld == 1>(kHeld == 1 ? key_reader : value_reader, chunk + 1, values);
     } else {
       commit_copies();
     }
@@ -121,24 +119,41 @@ __global__ void __launch_bounds__(kThreads)
   store_rows<HD, kThreads>(a, block, row_values);
 }
 
-template <int HD>
-constexpr RowsKernel<HD, kRows, false> kKernel = {attention_prefill_kernel<HD, false>,
-                                                  attention_prefill_kernel<HD, true>, kThreads,
-                                                  prefill_shared_bytes<HD>()};
+template <int HD, int kHeld>
+constexpr RowsKernel<HD, kRows, false> kKernel = {attention_prefill_kernel<HD, kHeld, false>,
+                                                  attention_prefill_kernel<HD, kHeld, true>, kThreads,
+                                                  chunks_bytes(kHeld, kRows, HD)};
+
+// Calls with each kernel, its head size and the chunks that it holds.
+template <typename Call>
+void each_kernel(Call call) {
+  call(kKernel<64, 2>, 64, 2);
+  call(kKernel<128, 2>, 128, 2);
+  call(kKernel<128, 1>, 128, 1);
+  call(kKernel<256, 2>, 256, 2);
+  call(kKernel<256, 1>, 256, 1);
+}
 
 }  // namespace
 
 cudaError_t launch_attention_prefill(const AttentionParams& p, const int32_t* place, bool all,
                                      const SplitResources& room, Launch l) {
-  if (p.heads.head_dim <= 64) return kKernel<64>.launch(p, place, all, room, l);
-  if (p.heads.head_dim <= 128) return kKernel<128>.launch(p, place, all, room, l);
-  return kKernel<256>.launch(p, place, all, room, l);
+  const int dim = padded_head_dim(p.heads.head_dim);
+  const int held = held_chunks(room.device->shared_per_block, dim);
+  cudaError_t error = cudaErrorNotSupported;
+  each_kernel([&](const auto& kernel, int of_dim, int of_held) {
+    if (of_dim == dim && of_held == held) error = kernel.launch(p, place, all, room, l);
+  });
+  return error;
 }
 
-cudaError_t setup_attention_prefill() {
-  if (const cudaError_t e = kKernel<64>.setup(); e != cudaSuccess) return e;
-  if (const cudaError_t e = kKernel<128>.setup(); e != cudaSuccess) return e;
-  return kKernel<256>.setup();
+cudaError_t setup_attention_prefill(int shared_limit) {
+  cudaError_t error = cudaSuccess;
+  each_kernel([&](const auto& kernel, int dim, int held) {
+    if (error == cudaSuccess && held_chunks(static_cast<uint32_t>(shared_limit), dim) == held)
+      error = kernel.setup();
+  });
+  return error;
 }
 
 }  // namespace quire::kernels

@@ -24,9 +24,8 @@ struct SharedArguments {
   MergeArguments merge;
 };
 
-template <int HD>
-constexpr size_t shared_bytes() {
-  return static_cast<size_t>(2 * kChunkTokens + kWarps * kTileRows) * HD * 2;
+constexpr size_t shared_bytes(int head_dim) {
+  return chunks_bytes(2, kWarps * kTileRows, head_dim);
 }
 
 // Rows of a block: row r is head r % group of sequence r / group of the run.
@@ -125,18 +124,19 @@ template <int HD>
 cudaError_t launch(const SharedArguments& a, Launch l) {
   const dim3 grid(static_cast<unsigned>(a.shared.num_pages), static_cast<unsigned>(a.p.heads.num_kv_heads),
                   static_cast<unsigned>(a.merge.page_chunks));
-  return launch_kernel(attention_shared_kernel<HD>, grid, dim3(kThreads), shared_bytes<HD>(), l.stream,
+  return launch_kernel(attention_shared_kernel<HD>, grid, dim3(kThreads), shared_bytes(HD), l.stream,
                        l.dependent, a);
 }
 
 }  // namespace
 
-bool shares_keys(const AttentionParams& p, const SharedKeys& shared) {
+bool shares_keys(const AttentionParams& p, const SharedKeys& shared, const CardLimits& card) {
   return shared.num_pages > 0 && p.kv_shape.key_format == KvFormat::f16 &&
          p.kv_shape.value_format == KvFormat::f16 && p.batch.page_table == shared.page_table &&
          p.batch.max_query_tokens == 1 && p.sliding_window <= 0 &&
          p.heads.num_heads <= kTileRows * p.heads.num_kv_heads &&
-         (p.heads.head_dim == 64 || p.heads.head_dim == 128);
+         (p.heads.head_dim == 64 || p.heads.head_dim == 128) &&
+         shared_bytes(p.heads.head_dim) <= card.shared_per_block;
 }
 
 cudaError_t launch_attention_shared(const AttentionParams& p, const SharedKeys* shared,
@@ -146,10 +146,10 @@ cudaError_t launch_attention_shared(const AttentionParams& p, const SharedKeys* 
   return a.p.heads.head_dim == 64 ? launch<64>(a, l) : launch<128>(a, l);
 }
 
-cudaError_t setup_attention_shared() {
-  if (const cudaError_t e = allow_shared(attention_shared_kernel<64>, shared_bytes<64>()); e != cudaSuccess)
-    return e;
-  return allow_shared(attention_shared_kernel<128>, shared_bytes<128>());
+cudaError_t setup_attention_shared(int shared_limit) {
+  const cudaError_t e = allow_shared(attention_shared_kernel<64>, shared_bytes(64));
+  if (e != cudaSuccess || shared_bytes(128) > static_cast<size_t>(shared_limit)) return e;
+  return allow_shared(attention_shared_kernel<128>, shared_bytes(128));
 }
 
 }  // namespace quire::kernels

@@ -505,8 +505,12 @@ void merge_spans_first(MergeArguments& merge, int tiles, int max_spans, const At
 
 }  // namespace
 
-bool single_fits(const AttentionParams& p, int max_chunks, const AttentionScratch& scratch) {
-  return choose(p, false).kernel != nullptr && decode_fits(p, max_chunks, scratch);
+bool single_fits(const AttentionParams& p, const SplitResources& room) {
+  for (const bool many_chunks : {false, true}) {
+    const SingleChoice choice = choose(p, many_chunks);
+    if (choice.kernel == nullptr || choice.shared_bytes > room.device->shared_per_block) return false;
+  }
+  return decode_fits(p, room.max_chunks, *room.scratch);
 }
 
 cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvParams* append,
@@ -552,10 +556,11 @@ cudaError_t setup_attention_single(int shared_limit) {
     for (const auto& [keys, values] :
          {std::pair{KvFormat::f16, KvFormat::f16}, std::pair{KvFormat::q8, KvFormat::q8},
           std::pair{KvFormat::q8, KvFormat::q4}, std::pair{KvFormat::q4, KvFormat::q4}}) {
-      for (const int i : {0, 1, 2, 3})
-        if (const cudaError_t e = allow(choose(dim, keys, values, i < 2 ? 8 : 16, i % 2 == 1));
-            e != cudaSuccess)
-          return e;
+      for (const int i : {0, 1, 2, 3}) {
+        const SingleChoice choice = choose(dim, keys, values, i < 2 ? 8 : 16, i % 2 == 1);
+        if (choice.shared_bytes > static_cast<uint32_t>(shared_limit)) continue;
+        if (const cudaError_t e = allow(choice); e != cudaSuccess) return e;
+      }
       for (const bool many : {false, true}) {
         const SingleChoice spans = choose_attention_spans(dim, keys, values, 1, many);
         if (spans.shared_bytes > static_cast<uint32_t>(shared_limit)) continue;

@@ -79,6 +79,7 @@ struct Device : CardLimits {
   bool deterministic = true;
   // Card and kernels are of compute capability 9.0 or later: dependent launch, bulk copies (TMA).
   bool is_hopper = false;
+  bool solves_lines = false;     // the card can run the kernels of state/lines.cu
   bool float8_products = false;  // the card has E4M3 products, and the kernels are compiled for it
   std::string name;
   std::string detail;

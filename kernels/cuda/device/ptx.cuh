@@ -1,5 +1,5 @@
 // Thin wrappers for PTX instructions that CUDA C++ does not provide, among them asynchronous copies to shared
-// memory (cp.async, cp.async.bulk).
+// memory (cp.async, cp.async.bulk). What compute capability 7.5 lacks is in ptx_75.cuh.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,6 @@ __device__ __forceinline__ int lane_index() {
   return __shfl_sync(0xffffffffU, lane, lane);
 }
 
-// Returns a value that is the same in all lanes, in a uniform register: branches on it keep the warp
-// together, and addresses computed from it cost no per-lane instructions.
-__device__ __forceinline__ uint32_t uniform(uint32_t value) {
-  return __reduce_or_sync(0xffffffffU, value);
-}
-
 // Adds to a counter and returns its old value. Threads that read the new value can also read everything that
 // the warp wrote before __syncwarp.
 __device__ __forceinline__ uint32_t add_acquire_release(uint32_t* place, uint32_t value) {
@@ -62,45 +56,11 @@ __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Copies 16 bytes from global to shared memory (cp.async), bypassing L1. If `bytes` is below 16, the rest is
-// filled with zeros.
-__device__ __forceinline__ void copy_async_16(uint32_t target, const void* source, int bytes = 16) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(bytes)
-               : "memory");
-}
-
-// Like copy_async_16, with one distance added to both addresses as an immediate operand.
-template <int kDistance>
-__device__ __forceinline__ void copy_async_16_at(uint32_t target, const uint8_t* source, int bytes = 16) {
-  asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16, %3;" ::"r"(target), "l"(source),
-               "n"(kDistance), "r"(bytes)
-               : "memory");
-}
-
 // Loads without being moved by the compiler, so that the load does not wait for later loads.
 __device__ __forceinline__ int32_t load_at_once(const int32_t* from) {
   int32_t v;
   asm volatile("ld.global.s32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
   return v;
-}
-
-__device__ __forceinline__ void copy_async_4(uint32_t target, const void* source, int bytes = 4) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(source), "r"(bytes)
-               : "memory");
-}
-
-__device__ __forceinline__ void copy_async_8(uint32_t target, const void* source, int bytes = 8) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(target), "l"(source), "r"(bytes)
-               : "memory");
-}
-
-__device__ __forceinline__ void commit_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-template <int kPending>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 // mbarriers in shared memory, 8 bytes each. Waiting threads need not arrive at them.
@@ -226,56 +186,11 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
 #undef QUIRE_BARRIER_WAIT
 }
 
-// c += a b with a [16, 16] f16, b [16, 8] f16, c [16, 8] f32.
-__device__ __forceinline__ void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// The same with a and b in bf16.
-__device__ __forceinline__ void mma_16x8x16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
-                                                 uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// d = a b + start with a [16, 32] u8, b [32, 8] u8, d [16, 8] u32.
-__device__ __forceinline__ void mma_16x8x32_bytes(uint32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                                  uint32_t b1, uint32_t start) {
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%10,%10,%10,%10};"
-      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start));
-}
-
-// d = a b + start with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16; `start` has the addend twice.
-__device__ __forceinline__ void mma_16x8x16_half(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0,
-                                                 uint32_t b1, uint32_t start) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3,%4,%5}, {%6,%7}, {%8,%8};"
-      : "=r"(d[0]), "=r"(d[1])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start));
-}
-
-// Rounds two numbers to bf16; `low` comes first in memory.
-__device__ __forceinline__ uint32_t bf16_pair(float low, float high) {
-  uint32_t pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
-
-// c = a b.
-__device__ __forceinline__ void mma_16x8x16_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
-                                                  uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%10,%10,%10,%10};"
-      : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
+// c += a b with a [16, 8] f16, b [8, 8] f16, c [16, 8] f32.
+__device__ __forceinline__ void mma_16x8x8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a0), "r"(a1), "r"(b));
 }
 
 __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], uint32_t address) {
@@ -424,4 +339,128 @@ __device__ __forceinline__ uint32_t permute_bytes(uint32_t low, uint32_t high, u
   return r;
 }
 
+// c += a b with a [16, 16] bf16, b [16, 8] bf16, c [16, 8] f32. Not before compute capability 8.0, like
+// all up to bf16_pair.
+__device__ __forceinline__ void mma_16x8x16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                 uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// d = a b + start with a [16, 32] u8, b [32, 8] u8, d [16, 8] u32.
+__device__ __forceinline__ void mma_16x8x32_bytes(uint32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                  uint32_t b1, uint32_t start) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%10,%10,%10};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start));
+}
+
+// d = a b + start with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16; `start` has the addend twice.
+__device__ __forceinline__ void mma_16x8x16_half(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0,
+                                                 uint32_t b1, uint32_t start) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3,%4,%5}, {%6,%7}, {%8,%8};"
+      : "=r"(d[0]), "=r"(d[1])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start));
+}
+
+// Rounds two numbers to bf16; `low` comes first in memory.
+__device__ __forceinline__ uint32_t bf16_pair(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
 }  // namespace quire::kernels
+
+// Instructions of compute capability 8.0 and later. ptx_75.cuh has the same functions for 7.5.
+#if __CUDA_ARCH__ >= 800
+
+namespace quire::kernels {
+
+// Return the largest and the least value of the lanes of a warp.
+__device__ __forceinline__ uint32_t reduce_max(uint32_t value) {
+  return __reduce_max_sync(0xffffffffU, value);
+}
+__device__ __forceinline__ uint32_t reduce_min(uint32_t value) {
+  return __reduce_min_sync(0xffffffffU, value);
+}
+
+// Returns a value that is the same in all lanes, in a uniform register: branches on it keep the warp
+// together, and addresses computed from it cost no per-lane instructions.
+__device__ __forceinline__ uint32_t uniform(uint32_t value) {
+  return __reduce_or_sync(0xffffffffU, value);
+}
+
+// Copies 16 bytes from global to shared memory (cp.async), bypassing L1. If `bytes` is below 16, the rest is
+// filled with zeros.
+__device__ __forceinline__ void copy_async_16(uint32_t target, const void* source, int bytes = 16) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(bytes)
+               : "memory");
+}
+
+// Like copy_async_16, with one distance added to both addresses as an immediate operand.
+template <int kDistance>
+__device__ __forceinline__ void copy_async_16_at(uint32_t target, const uint8_t* source, int bytes = 16) {
+  asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16, %3;" ::"r"(target), "l"(source),
+               "n"(kDistance), "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void copy_async_4(uint32_t target, const void* source, int bytes = 4) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(source), "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void copy_async_8(uint32_t target, const void* source, int bytes = 8) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(target), "l"(source), "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int kPending>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// c += a b with a [16, 16] f16, b [16, 8] f16, c [16, 8] f32.
+__device__ __forceinline__ void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// c = a b.
+__device__ __forceinline__ void mma_16x8x16_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                  uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%10,%10,%10};"
+      : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
+}
+
+#if __CUDA_ARCH__ >= 890
+// c += a b with a [16, 32] and b [32, 8] in E4M3, c [16, 8] f32.
+__device__ __forceinline__ void mma_16x8x32_e4m3(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                 uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#endif
+
+}  // namespace quire::kernels
+
+#else
+#include "kernels/cuda/device/ptx_75.cuh"
+#endif

@@ -46,9 +46,9 @@ struct LaneScores {
       at = k;
       own = score[k];
     }
-    const uint32_t all = __reduce_max_sync(kAllLanes, most);
+    const uint32_t all = reduce_max(most);
     const auto number = static_cast<uint32_t>(lane + 32 * at);
-    const auto best = static_cast<int>(__reduce_min_sync(kAllLanes, most == all ? number : 0xffffffffU));
+    const auto best = static_cast<int>(reduce_min(most == all ? number : 0xffffffffU));
     of_best = __shfl_sync(kAllLanes, own, best & 31);
 #pragma unroll
     for (int k = 0; k < kEach; ++k)

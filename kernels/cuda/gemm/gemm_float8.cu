@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/ptx.cuh"
-#include "kernels/cuda/gemm/gemm_float8.h"
+#include "kernels/cuda/gemm/gemm_float8.cuh"
 #include "kernels/cuda/gemm/gemm_stages.cuh"
 #include "kernels/cuda/gemm/gemm_wide.cuh"
 
@@ -21,9 +21,7 @@ struct Float8Kind {
   static constexpr int kOctets = kOctetsOf, kGroups = kGroupsOf;
   static constexpr bool kPairs = kOctets == kMaxFloat8Octets;
   static constexpr int kReaders = 4 * kGroups;  // consumer warps
-  // Layout of a ring slot.
-  static constexpr uint32_t kActivationsAt = kGroups * kFloat8TileStride;
-  static constexpr uint32_t kScalesAt = kActivationsAt + kOctets * kFloat8OctetBytes;
+  static constexpr uint32_t kActivationsAt = float8_activations_at(kGroups);
   static constexpr int kBlocksAtOnce = kOctets > 8 ? 1 : kOctets > 2 ? 2 : 4;  // blocks of K
   // Registers of a consumer thread, if more than the launch gives to every thread; otherwise 0.
   static constexpr int kRegisters = kGroups == kMaxFloat8Groups ? 160 : 0;
@@ -162,98 +160,13 @@ __device__ __forceinline__ void start_float8(HalfSums<kOctets>& sums, uint32_t w
   commit_products();
 }
 
-// Location of a lane's sums: up to two columns of the output, by tokens as in HalfSums.
-struct Float8Columns {
-  int column[2];
-  bool there[2];
-};
-
-__device__ __forceinline__ Float8Columns columns_of(const Float8Arguments& a, int column_tile, int warp,
-                                                    int lane) {
-  const bool has_tile = column_tile < a.column_tiles;
-  const int of_warp = warp & 3, g = lane >> 2;
-  if (a.paired == 0) {
-    const int column = column_tile * kFloat8Columns + 16 * of_warp + g;
-    return {{column, column + 8},
-            {has_tile && column < a.num_columns, has_tile && column + 8 < a.num_columns}};
-  }
-  const int half = a.num_columns / 2, column = column_tile * (kFloat8Columns / 2) + 8 * of_warp + g;
-  const bool there = has_tile && column < half;
-  return {{column, half + column}, {there, there}};
-}
-
-// Applies bias and activation to a lane's sums and stores them.
-template <int kOctets>
-__device__ __forceinline__ void finish_float8(const Float8Arguments& a, const Float8Columns& at,
-                                              int first_token, HalfSums<kOctets>& sums) {
-  if (a.bias != nullptr) {
-#pragma unroll
-    for (int c = 0; c < 2; ++c) {
-      const float b = at.there[c] ? a.bias[at.column[c]] : 0.0f;
-#pragma unroll
-      for (int n = 0; n < kOctets; ++n) {
-        sums[n][2 * c] += b;
-        sums[n][2 * c + 1] += b;
-      }
-    }
-  }
-  const bool gated = a.paired != 0 && a.epilogue.activation >= 0;
-  if (gated) {
-    const auto each = [&](auto function) {
-#pragma unroll
-      for (int n = 0; n < kOctets; ++n) {
-#pragma unroll
-        for (int x = 0; x < 2; ++x) sums[n][x] = function(sums[n][x]) * sums[n][2 + x];
-      }
-    };
-    if (a.epilogue.activation == 0) {
-      each([](float v) { return activate(0, v); });
-    } else {
-      each([&](float v) { return activate_rare(a.epilogue.activation, v); });
-    }
-  }
-  with_store(a.epilogue, [&](auto store) {
-#pragma unroll
-    for (int n = 0; n < kOctets; ++n) {
-#pragma unroll
-      for (int x = 0; x < 4; ++x) {
-        const int row = first_token + 8 * n + (x & 1);
-        if (row < a.rows && at.there[x >> 1] && (x < 2 || !gated))
-          store(static_cast<size_t>(row) * a.epilogue.stride + at.column[x >> 1], sums[n][x]);
-      }
-    }
-  });
-}
-
-// Offsets of a warp's data in a ring slot.
-struct Float8Places {
-  uint32_t weights;
-  uint32_t columns;  // scales of a lane's columns; the second is 8 columns further
-  uint32_t tokens;   // scales of a lane's tokens
-
-  template <typename Kind>
-  static __device__ __forceinline__ Float8Places of(int warp, int lane) {
-    const uint32_t weights = (warp >> 2) * kFloat8TileStride;
-    return {weights, weights + kFloat8CodeBytes + 4 * (16 * (warp & 3) + (lane >> 2)),
-            Kind::kScalesAt + 8 * (lane & 3)};
-  }
-};
-
 // sums += products of a block, scaled.
 template <int kOctets>
-__device__ __forceinline__ void add_scaled(uint32_t stage, const Float8Places& at,
-                                           const HalfSums<kOctets>& products, HalfSums<kOctets>& sums) {
-  const float column[2] = {__uint_as_float(load_shared_4(stage + at.columns)),
-                           __uint_as_float(load_shared_4(stage + at.columns + 32))};
+__device__ __forceinline__ void add_all_scaled(uint32_t stage, const Float8Places& at,
+                                               const HalfSums<kOctets>& products, HalfSums<kOctets>& sums) {
+  const Float8ColumnScales columns = column_scales(stage, at);
 #pragma unroll
-  for (int n = 0; n < kOctets; ++n) {
-    const uint2 tokens = load_shared_8(stage + at.tokens + 32 * n);
-#pragma unroll
-    for (int x = 0; x < 4; ++x) {
-      const float token = __uint_as_float((x & 1) == 0 ? tokens.x : tokens.y);
-      sums[n][x] = __fmaf_rn(products[n][x], __fmul_rn(column[x >> 1], token), sums[n][x]);
-    }
-  }
+  for (int n = 0; n < kOctets; ++n) add_scaled(stage, at, columns, n, products[n], sums[n]);
 }
 
 // Multiplies the next kCount blocks of K: starts all of their products before it scales the first.
@@ -270,7 +183,7 @@ __device__ __forceinline__ void multiply_some(Float8Ring<Kind>& ring, const Floa
   }
   const auto finish = [&]<int i>(std::integral_constant<int, i>) {
     wait_for_products<kCount - 1 - i>();
-    add_scaled<kOctets>(done.address(), at, products[i], sums);
+    add_all_scaled<kOctets>(done.address(), at, products[i], sums);
     done.release(lane);
     done.next();
   };
@@ -286,7 +199,7 @@ template <typename Kind>
 __device__ __forceinline__ void multiply_blocks(const Float8Arguments& a, Float8Ring<Kind>& ring, int warp,
                                                 int lane, HalfSums<Kind::kOctets>& sums) {
   constexpr int kAtOnce = Kind::kBlocksAtOnce;
-  const auto at = Float8Places::of<Kind>(warp, lane);
+  const Float8Places at = float8_places(Kind::kOctets, Kind::kGroups, warp, lane);
   int block = 0;
 #pragma unroll 1
   for (; block + kAtOnce <= a.num_blocks; block += kAtOnce)

@@ -18,10 +18,13 @@ struct Float8Arguments {
   int32_t rows = 0;
   Epilogue epilogue;
 };
+// Launch the kernels for cards with warpgroup products, and for other cards.
 cudaError_t launch_gemm_float8(const Float8Arguments&, cudaStream_t, bool dependent);
+cudaError_t launch_gemm_float8_strips(const Float8Arguments&, cudaStream_t, bool dependent);
 
-// Called once per device, with the device current. Sets `available` to whether the card has such products and
+// Called once per device, with the device current. Set `available` to whether the card has such products and
 // the kernels are compiled for it.
 cudaError_t setup_gemm_float8(int shared_limit, bool* available);
+cudaError_t setup_gemm_float8_strips(int shared_limit, bool* available);
 
 }  // namespace quire::kernels

@@ -181,8 +181,8 @@ Status plan_float8(Context& c, const Matrix& m, int32_t rows, const Epilogue& e,
 
 Status run_float8(Context& c, const Float8Product& product) {
   const Launch l = c.launch();
-  return c.device->check(launch_gemm_float8(product.arguments, l.stream, l.dependent),
-                         "multiplying by weights");
+  const auto launch = c.device->warpgroup_products ? launch_gemm_float8 : launch_gemm_float8_strips;
+  return c.device->check(launch(product.arguments, l.stream, l.dependent), "multiplying by weights");
 }
 
 Status multiply_float8(Context& c, const Matrix& m, const StreamedInput& input, int32_t rows,

@@ -6,8 +6,8 @@
 // tiles of 1 to 16 octets of 8 tokens: for each block of K and tile, a row of 128 bytes per token, followed
 // by the scales of the tokens. So one copy fills a ring slot's part of either. The 16-byte piece c of row r
 // is stored at place c ^ (r & 7), so that the tensor cores read without bank conflicts (the 128-byte swizzle
-// of wgmma). If gate and up are multiplied together, a tile has 32 columns of each, alternating every eight,
-// so that a lane has the sums of both.
+// of wgmma, which suits ldmatrix, too). If gate and up are multiplied together, a tile has 32 columns of
+// each, alternating every eight, so that a lane has the sums of both.
 //
 // The tensor cores multiply the codes of a block; the product is multiplied by the scales of its column and
 // token and added to the earlier blocks. So the result of a row does not depend on the tiling.
@@ -20,7 +20,7 @@
 
 namespace quire::kernels {
 
-constexpr int32_t kFloat8Columns = 64;  // columns of a tile: what a warpgroup multiplies at a time
+constexpr int32_t kFloat8Columns = 64;  // columns of a tile: what four warps multiply at a time
 constexpr int32_t kFloat8Octet = 8;     // tokens
 constexpr uint32_t kFloat8OctetBytes = kFloat8Octet * kBlockRows;  // codes of an octet for a block of K
 constexpr uint32_t kFloat8CodeBytes = kFloat8Columns * kBlockRows;
@@ -63,11 +63,14 @@ static_assert(16 * kMaxFloat8Slots <= kFloat8SlotsAt);
 QUIRE_HOST_AND_DEVICE constexpr uint32_t float8_token_bytes(int32_t octets) {
   return static_cast<uint32_t>(octets) * (kFloat8OctetBytes + kFloat8Octet * 4);
 }
-// Layout of a ring slot: a tile of weights for each warpgroup, then activations. Codes begin at multiples of
+// Layout of a ring slot: a tile of weights for each group, then activations. Codes begin at multiples of
 // 1,024.
 constexpr uint32_t kFloat8TileStride = (kFloat8BlockBytes + 1023) / 1024 * 1024;
+QUIRE_HOST_AND_DEVICE constexpr uint32_t float8_activations_at(int32_t groups) {
+  return static_cast<uint32_t>(groups) * kFloat8TileStride;
+}
 QUIRE_HOST_AND_DEVICE constexpr uint32_t float8_slot_bytes(int32_t octets, int32_t groups) {
-  const uint32_t bytes = static_cast<uint32_t>(groups) * kFloat8TileStride + float8_token_bytes(octets);
+  const uint32_t bytes = float8_activations_at(groups) + float8_token_bytes(octets);
   return (bytes + 1023) / 1024 * 1024;
 }
 // Returns the number of blocks that run on a multiprocessor at once, so that some start while others end: as
@@ -78,10 +81,21 @@ QUIRE_HOST_AND_DEVICE constexpr int32_t float8_blocks_at_once(int32_t octets, in
   return groups == 1 ? 3 : 2;
 }
 
+// On cards without warpgroup products (gemm_float8_strips.cu) the four warps of a group copy and multiply.
+// Returns the threads of a block, and how many blocks a multiprocessor has registers for.
+constexpr int32_t kMaxFloat8StripGroups = 2;
+constexpr int32_t kMaxFloat8StripSlots = 4;
+QUIRE_HOST_AND_DEVICE constexpr int32_t float8_strip_threads(int32_t groups) {
+  return 128 * groups;
+}
+QUIRE_HOST_AND_DEVICE constexpr int32_t float8_strip_blocks(int32_t octets, int32_t groups) {
+  return (octets > 8 ? 2 : 4) / groups;
+}
+
 // How a product is split: a task is `groups` tiles of columns by one tile of tokens.
 struct Float8Shape {
   int32_t octets = 1;       // octets of a tile of tokens: 1, 2, 4, 8, 16
-  int32_t groups = 1;       // 1, 2, or, with tiles of 16 octets, 3
+  int32_t groups = 1;       // 1, 2, or, with tiles of 16 octets by warpgroups, 3
   int32_t token_tiles = 1;  // adjacent tasks with different token tiles read the same weights
   int32_t pairs = 0;        // 1: two blocks share the activations of their tasks
   int32_t tasks = 0;        // tasks of a block, or of a pair

@@ -13,7 +13,8 @@
 // columns for prompts, and of one token and a whole head for decoding, which reads more bytes at once. A
 // column's sums are the same in both: over the key elements of a warp in their order, over the warps in
 // their order, then over the rows of the line in their order. Sums over key elements of pairs of rows, and
-// norms, are functions of a row alone. So results do not depend on the chunks of a prompt or the form.
+// norms, are functions of a row alone. So results do not depend on the chunks of a prompt or the form, nor on
+// the tokens of a tile.
 //
 // Inputs of the convolution are not overwritten, except those of the values if the results go there: the last
 // ones of a tile are kept for the next.
@@ -259,6 +260,7 @@ __global__ void __launch_bounds__(kThreads)
     if (done == lane.num_rows) break;
     keep_window(b, tile);
     __syncthreads();
+    if (tile.begin + tile.count < kStateLine) continue;
     form_state(b, state);
     if (keeps_line(lane, line + 1)) store_state(b, lane.later, state);
   }
@@ -278,6 +280,15 @@ bool is_short(const HeadsArguments& a) {
   return a.key_dim <= 16 * kWarps && (a.rule == HeadRule::state_space || a.rule == HeadRule::linear);
 }
 
+constexpr uint32_t kLeastShared = 64 << 10;  // of a block, on any supported card
+constexpr int kHalfLine = kStateLine / 2;
+// Returns true if a block has shared memory for tiles of a whole line. Otherwise, with a decay for each
+// channel, tiles have half a line.
+template <Form kForm>
+constexpr bool holds_lines(uint32_t shared_per_block) {
+  return sizeof(Space<32, 1, kStateLine, kForm>) <= shared_per_block;
+}
+
 template <int kKeys, Form kForm>
 cudaError_t launch_sequences(const HeadsArguments& a, Launch l) {
   constexpr int kMostCols = kKeys == 16 ? 4 : 2;
@@ -291,6 +302,9 @@ cudaError_t launch_sequences(const HeadsArguments& a, Launch l) {
   }
   const int rest = a.num_sequences - a.num_single;
   if (error != cudaSuccess || rest == 0) return error;
+  if constexpr (!holds_lines<kForm>(kLeastShared))
+    if (!holds_lines<kForm>(a.shared_per_block))
+      return launch_form<kKeys, 1, kHalfLine, kForm>(a, a.num_single, rest, l);
   return launch_form<kKeys, 1, kStateLine, kForm>(a, a.num_single, rest, l);
 }
 
@@ -305,7 +319,6 @@ template <int kKeys, int kCols, int kRows, Form kForm>
 cudaError_t setup_form(int shared_limit) {
   const auto kernel = heads_kernel<kKeys, kCols, kRows, kForm>;
   constexpr int kBytes = static_cast<int>(sizeof(Space<kKeys, kCols, kRows, kForm>));
-  static_assert(kBytes <= (99 << 10), "more shared memory than the smallest supported cards have");
   if (kBytes > shared_limit) return cudaErrorInvalidValue;
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   return error != cudaSuccess ? error : load_kernels(kernel);
@@ -313,8 +326,12 @@ cudaError_t setup_form(int shared_limit) {
 
 template <Form kForm>
 cudaError_t setup_rule(int limit) {
+  static_assert(sizeof(Space<32, 1, kHalfLine, kForm>) <= kLeastShared, "more shared memory than cards have");
   const cudaError_t error = setup_form<32, 2, 1, kForm>(limit);
-  return error == cudaSuccess ? setup_form<32, 1, kStateLine, kForm>(limit) : error;
+  if (error != cudaSuccess) return error;
+  if constexpr (!holds_lines<kForm>(kLeastShared))
+    if (!holds_lines<kForm>(static_cast<uint32_t>(limit))) return setup_form<32, 1, kHalfLine, kForm>(limit);
+  return setup_form<32, 1, kStateLine, kForm>(limit);
 }
 
 cudaError_t setup_short(int limit) {

@@ -13,14 +13,24 @@
 // Lanes of many tokens take two kernels. The first solves all lines side by side: what does not depend on the
 // state (line_solve.cuh). The second walks from line to line with the state in registers (line_walk.cuh).
 // Other lanes, and decoding, take one kernel that does both, a head in each block.
+#include <algorithm>
+
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/state/gate.cuh"
 #include "kernels/cuda/state/line_solve.cuh"
 #include "kernels/cuda/state/line_walk.cuh"
 
+// Compute capability 7.5 has no products of bf16, nor the shared memory: the kernels are empty there.
+#if __CUDA_ARCH__ >= 800
+#define QUIRE_LINES 1
+#else
+#define QUIRE_LINES 0
+#endif
+
 namespace quire::kernels {
 namespace {
 
+constexpr int kBounds = QUIRE_LINES ? kThreads : 32;
 constexpr int kLongLane = 64;    // tokens from which lines are solved in advance
 constexpr int kSolvedHeads = 4;  // heads of a key head that are solved together
 
@@ -168,8 +178,9 @@ __device__ __forceinline__ void collect_line(const Block& b, LineSpace<kPerChann
 // Computes kWarps slabs of a head of one lane. Leaves lanes of many tokens to the other kernels if
 // `skips_long`.
 template <bool kPerChannel>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kBounds, 2)
     line_kernel(const __grid_constant__ HeadsArguments a, int first_sequence, int parts, bool skips_long) {
+#if QUIRE_LINES
   extern __shared__ __align__(256) uint8_t shared[];
   auto& space = *reinterpret_cast<LineSpace<kPerChannel>*>(shared);
   release_successor();
@@ -230,6 +241,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     __syncthreads();
     if (a.result == HeadResult::gated) gate_results(a, space, head, tile);
   }
+#endif
 }
 
 template <bool kPerChannel>
@@ -262,8 +274,9 @@ __device__ __forceinline__ int find_sequence(const HeadsArguments& a, int first_
 
 // Solves a line for the heads of one key head, or one head if decays are per channel.
 template <bool kPerChannel>
-__global__ void __launch_bounds__(kThreads, 3)
+__global__ void __launch_bounds__(kBounds, 3)
     solve_kernel(const __grid_constant__ HeadsArguments a, SolvedLines lines, int first_sequence) {
+#if QUIRE_LINES
   constexpr int kHeads = AdvanceSpace<kPerChannel>::kHeads;
   extern __shared__ __align__(256) uint8_t shared[];
   auto& space = *reinterpret_cast<AdvanceSpace<kPerChannel>*>(shared);
@@ -291,6 +304,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     copy_out(head_of_line<kPerChannel>(lines, index, first + h), space.heads,
              count * static_cast<int>(sizeof(space.heads[0])));
   }
+#endif
 }
 
 template <bool kPerChannel>
@@ -397,8 +411,9 @@ __device__ __forceinline__ void walk_line(const Slab& s, const Tile& tile, WalkS
 
 // Walks the lines of one lane for kWalkSlabs slabs of a head.
 template <bool kPerChannel>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kBounds, 2)
     walk_kernel(const __grid_constant__ HeadsArguments a, SolvedLines solved, int first_sequence, int parts) {
+#if QUIRE_LINES
   using Space = WalkSpace<kPerChannel>;
   constexpr int kStages = Space::kStages;
   extern __shared__ __align__(256) uint8_t shared[];
@@ -469,6 +484,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     ++i;
   }
   wait_for_copies<0>();
+#endif
 }
 
 int blocks_of(int count, int size) {
@@ -527,24 +543,25 @@ cudaError_t launch_rule(const HeadsArguments& a, const LineTokens& tokens, Launc
 }
 
 template <typename Kernel>
-cudaError_t setup_kernel(Kernel kernel, size_t bytes, int shared_limit) {
-  if (static_cast<int>(bytes) > shared_limit) return cudaErrorInvalidValue;
+cudaError_t setup_kernel(Kernel kernel, size_t bytes) {
   const cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   return error != cudaSuccess ? error : load_kernels(kernel);
 }
 
+// Bytes of the block that takes most shared memory.
 template <bool kPerChannel>
-cudaError_t setup_rule(int limit) {
-  static_assert(sizeof(LineSpace<kPerChannel>) <= (99 << 10) &&
-                    sizeof(AdvanceSpace<kPerChannel>) <= (99 << 10) &&
-                    sizeof(WalkSpace<kPerChannel>) <= (99 << 10),
-                "more shared memory than the smallest supported cards have");
-  cudaError_t error = setup_kernel(line_kernel<kPerChannel>, sizeof(LineSpace<kPerChannel>), limit);
+constexpr size_t kMostBytes = std::max({sizeof(LineSpace<kPerChannel>), sizeof(AdvanceSpace<kPerChannel>),
+                                        sizeof(WalkSpace<kPerChannel>)});
+static_assert(std::max(kMostBytes<false>, kMostBytes<true>) <= (99 << 10),
+              "more shared memory than cards of compute capability 8.6 and 8.9 have");
+
+template <bool kPerChannel>
+cudaError_t setup_rule() {
+  cudaError_t error = setup_kernel(line_kernel<kPerChannel>, sizeof(LineSpace<kPerChannel>));
   if (error == cudaSuccess)
-    error = setup_kernel(solve_kernel<kPerChannel>, sizeof(AdvanceSpace<kPerChannel>), limit);
-  if (error == cudaSuccess)
-    error = setup_kernel(walk_kernel<kPerChannel>, sizeof(WalkSpace<kPerChannel>), limit);
+    error = setup_kernel(solve_kernel<kPerChannel>, sizeof(AdvanceSpace<kPerChannel>));
+  if (error == cudaSuccess) error = setup_kernel(walk_kernel<kPerChannel>, sizeof(WalkSpace<kPerChannel>));
   return error;
 }
 
@@ -555,9 +572,13 @@ cudaError_t launch_lines(const HeadsArguments& a, const LineTokens& tokens, Laun
                                                : launch_rule<false>(a, tokens, l);
 }
 
-cudaError_t setup_lines(int shared_limit) {
-  const cudaError_t error = setup_rule<false>(shared_limit);
-  return error == cudaSuccess ? setup_rule<true>(shared_limit) : error;
+cudaError_t setup_lines(int shared_limit, bool* available) {
+  cudaFuncAttributes attributes = {};
+  cudaError_t error = cudaFuncGetAttributes(&attributes, line_kernel<false>);
+  *available = error == cudaSuccess && attributes.maxThreadsPerBlock >= kThreads &&
+               std::max(kMostBytes<false>, kMostBytes<true>) <= static_cast<size_t>(shared_limit);
+  if (*available) error = setup_rule<false>();
+  return *available && error == cudaSuccess ? setup_rule<true>() : error;
 }
 
 }  // namespace quire::kernels

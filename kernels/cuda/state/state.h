@@ -60,8 +60,9 @@ enum class HeadRule : uint8_t { delta, delta_per_channel, state_space, linear };
 // Heads with a state: S <- decay S + key update^T, o = S^T query.
 struct HeadsArguments {
   HeadRule rule = HeadRule::delta;
-  bool solves_lines = false;     // true: for launch_lines, false: for launch_heads
-  size_t solved_line_bytes = 0;  // as in state_specs.h
+  bool solves_lines = false;      // true: for launch_lines, false: for launch_heads
+  size_t solved_line_bytes = 0;   // as in state_specs.h
+  uint32_t shared_per_block = 0;  // of the card
   StateMemory memory;
   int num_sequences = 0;
   int num_single = 0;  // leading sequences with one token each
@@ -97,8 +98,8 @@ struct LineTokens {
   int longest = 0;                  // most tokens of a sequence
   uint8_t* solved_lines = nullptr;  // memory for max_solved_lines(num_tokens) lines, or nullptr
 };
-// Computes the delta rule of specs for which kernels::solves_lines is true. Without memory for solved lines
-// the results have the same bits.
+// Computes the delta rule of specs for which kernels::solves_lines is true, if setup_lines allows it. Without
+// memory for solved lines the results have the same bits.
 cudaError_t launch_lines(const HeadsArguments& arguments, const LineTokens& tokens, Launch launch);
 cudaError_t launch_convolve(const ConvolveParams& params, const StateMemory& memory, Launch launch);
 cudaError_t launch_scan(const SelectiveScanParams& params, const StateMemory& memory, Launch launch);
@@ -132,7 +133,8 @@ cudaError_t launch_move(const BatchView& batch, const StateMemory& memory, const
 
 // Called once per device, with the device current: load the kernels onto the card.
 cudaError_t setup_heads(int shared_limit);
-cudaError_t setup_lines(int shared_limit);
+// Sets `available` to whether the card can run launch_lines. If not, launch_heads computes all delta rules.
+cudaError_t setup_lines(int shared_limit, bool* available);
 cudaError_t setup_state();
 
 }  // namespace quire::kernels

@@ -107,7 +107,7 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
   // The results of a shard are in the order of heads until they are gathered.
   const bool ordered = params->output != nullptr && params->sub_norm == nullptr &&
                        !params->results.is_split() && supports_row_order(*params->output) &&
-                       tokens <= kMaxScattered && !uses_attention_any(attention);
+                       tokens <= kMaxScattered && !uses_attention_any(attention, *c.device);
   QUIRE_RETURN_IF_FAILED(
       attend(c, attention, fused ? &append : nullptr, ordered ? row_place(*params->output) : nullptr));
   QUIRE_RETURN_IF_FAILED(gather_results(context, *params));

@@ -384,6 +384,8 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
   round.target = target_of(p, fused);
   const int32_t stride = (p.experts[0]->num_rows + kBlockRows - 1) / kBlockRows * kBlockRows;
   round.tiles = has_trellis(matrices) ? 0 : tiles_for(p.rows, p.num_experts);
+  // With 64 KiB of shared memory, single rows of weights of 8 bits do not fit.
+  if (round.tiles == 0 && !has_trellis(matrices) && !tiles_fit(c, matrices, 0)) round.tiles = 2;
   int32_t most = p.rows;
   for (; round.tiles > 0; round.tiles = round.tiles == 2 ? 0 : round.tiles / 2) {
     most = tiles_fit(c, matrices, round.tiles) ? rows_at_once(c, p, round.tiles * 8, stride) : 0;

@@ -102,11 +102,11 @@ AttentionParams without_singles(const AttentionParams& p) {
 
 bool fuses_append(const Context& c, const AttentionParams& p) {
   if (p.batch.num_tokens <= 0 || !heads_fit(p.heads, p.kv_shape) || appends_rows(p) ||
-      uses_attention_any(p) || shares_keys(singles_of(p), c.shared))
+      uses_attention_any(p, *c.device) || shares_keys(singles_of(p), c.shared, *c.device))
     return false;
-  const int32_t max_chunks = most_chunks(p);
-  return single_fits(p, max_chunks, c.attention) ||
-         (appends_drafts(p) && decode_fits(p, max_chunks, c.attention));
+  const SplitResources room{c.device, &c.attention, most_chunks(p)};
+  return single_fits(p, room) ||
+         (appends_drafts(p, *c.device) && decode_fits(p, room.max_chunks, c.attention));
 }
 
 Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append, const int32_t* place) {
@@ -114,16 +114,17 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
   if (!heads_fit(p.heads, p.kv_shape))
     return c.device->fail(Status::unsupported,
                           "attention: heads of this size are not supported with this cache format");
-  if (uses_attention_any(p)) return check(c, launch_attention_any(p, c.launch()), "attending");
+  if (uses_attention_any(p, *c.device)) return check(c, launch_attention_any(p, c.launch()), "attending");
   const int32_t max_chunks = most_chunks(p);
-  const SharedKeys* shared = shares_keys(p, c.shared) ? &c.shared : nullptr;
-  if (single_fits(p, max_chunks, c.attention))
+  const SplitResources room{c.device, &c.attention, max_chunks};
+  const SharedKeys* shared = shares_keys(p, c.shared, *c.device) ? &c.shared : nullptr;
+  if (single_fits(p, room))
     return check(
         c, launch_attention_single(p, append, place, max_chunks, c.attention, shared, *c.device, c.launch()),
         "attending");
   if (p.batch.num_single > 0 && p.batch.num_single < p.batch.num_sequences) {
     const AttentionParams first = singles_of(p);
-    if (single_fits(first, max_chunks, c.attention) || shares_keys(first, c.shared)) {
+    if (single_fits(first, room) || shares_keys(first, c.shared, *c.device)) {
       const Status s = attend(c, first, append, place);
       return s == Status::ok ? attend(c, without_singles(p), append, place) : s;
     }
@@ -134,13 +135,11 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
   // Every sequence of a step has at least one token: with one sequence its rows decide.
   if (splits && (!long_rows || p.batch.num_sequences > 1)) {
     const Status s =
-        check(c, launch_attention_decode(p, append, place, max_chunks, c.attention, shared, c.launch()),
-              "attending");
+        check(c, launch_attention_decode(p, append, place, room, shared, c.launch()), "attending");
     if (s != Status::ok || !long_rows) return s;
   }
   const auto launch_rows = c.device->warpgroup_products && warpgroup_fits(p) ? launch_attention_warpgroup
                                                                              : launch_attention_prefill;
-  const SplitResources room{c.device, &c.attention, max_chunks};
   return check(c, launch_rows(p, place, !splits, room, c.launch()), "attending");
 }
 

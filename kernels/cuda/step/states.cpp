@@ -86,6 +86,7 @@ Status run_heads(Context& c, const char* operation, HeadsArguments& a, const Sta
   const BankGroups groups = {key_heads, a.num_heads, a.num_heads, a.num_heads};
   if (const Status s = open_states(c, operation, p, shape, groups, a.memory); s != Status::ok) return s;
   if (p.batch.num_sequences <= 0) return Status::ok;
+  a.shared_per_block = c.device->shared_per_block;
   a.num_sequences = p.batch.num_sequences;
   a.num_single = p.batch.num_single;
   a.conv_channels = shape.conv_channels;
@@ -136,7 +137,7 @@ Status delta_rule(Context* context, const DeltaRuleParams* params) {
   const DeltaRuleParams& p = *params;
   HeadsArguments a;
   a.rule = p.decay_per_channel ? HeadRule::delta_per_channel : HeadRule::delta;
-  a.solves_lines = solves_lines(p);
+  a.solves_lines = c.device->solves_lines && solves_lines(p);
   a.solved_line_bytes = solved_line_bytes(p);
   a.num_heads = p.num_heads;
   a.heads_per_key =

@@ -19,7 +19,8 @@ struct Card {
   CardLimits limits;
 };
 // Shared memory by compute capability, from the CUDA programming guide; multiprocessors from the data sheets.
-constexpr Card kCards[] = {{"A100", {108, 163 << 10, 164 << 10}},
+constexpr Card kCards[] = {{"T4", {40, 64 << 10, 64 << 10}},
+                           {"A100", {108, 163 << 10, 164 << 10}},
                            {"A10", {72, 99 << 10, 100 << 10}},
                            {"RTX 3060", {28, 99 << 10, 100 << 10}},
                            {"RTX 3090", {82, 99 << 10, 100 << 10}},
@@ -332,11 +333,16 @@ TEST(GemmShapeTest, BlocksOfSmallCardsHaveManyStrips) {
   }
 }
 
+// Returns true if the rings of the narrow kernel leave no memory for a row: 16 strips of 8 bits take 64 KiB.
+bool rings_fill(const CardLimits& card, const Matrix& matrix) {
+  return (matrix.max_segment_bytes + kFreeAt) * kNarrowWarps > card.shared_per_block;
+}
+
 // Only the narrow kernel computes the norm itself, and a single token is fastest there.
 TEST(GemmShapeTest, OneTokenUsesTheNarrowKernelIfItsRowFits) {
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
-      if (matrix.num_rows > 8192) continue;
+      if (matrix.num_rows > 8192 || rings_fill(card.limits, matrix)) continue;
       SCOPED_TRACE(name + ", " + card.name);
       EXPECT_EQ(gemm_shape(card.limits, matrix, 1).tiles, 1);
     }
@@ -353,6 +359,21 @@ TEST(GemmShapeTest, ATokenOfADeepMatrixUsesATileIfItsRowDoesNotFit) {
   expect_sound_wide(shape, down, card);
 }
 
+// A T4 has 64 KiB. Matrices of 8 bits with several records and single tokens of deep ones use tiles of 16
+// rows there, those of fewer bits the narrow kernel.
+TEST(GemmShapeTest, ACardOf64KiBMultipliesEveryMatrix) {
+  const CardLimits card = limits_of("T4");
+  const std::vector<int32_t> columns = {14336, 14336};
+  EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, columns, true), 1).tiles, 1);
+  EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::dense, 16, 0}, 4096, columns, true), 1).tiles, 1);
+  EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 8, 4}, 4096, columns, true), 1).tiles, 2);
+  EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 28672, {8192}, false), 1).tiles, 2);
+  for (const Form& form : kForms) {
+    const Matrix gate_up = of_expert(matrix_of(form, 2048, {768, 768}, true));
+    EXPECT_GT(expert_shape(card, gate_up, 2, 8, 2048).shared_bytes, 0U) << form.bits << " bits";
+  }
+}
+
 // An expert's product is not split over blocks, and leaves shared memory for the matrix record after the
 // memory of the shape.
 TEST(GemmShapeTest, ExpertsLeaveMemoryForTheirMatrixRecord) {
@@ -366,7 +387,9 @@ TEST(GemmShapeTest, ExpertsLeaveMemoryForTheirMatrixRecord) {
           const Matrix expert = of_expert(matrix);
           const GemmShape s = expert_shape(card.limits, expert, tiles, token_tiles, kSpare);
           if (s.shared_bytes == 0) {
-            EXPECT_TRUE(matrix.num_rows > 8192 || tiles > 2) << "smaller tiles fit";
+            EXPECT_TRUE(matrix.num_rows > 8192 || tiles > 2 ||
+                        (tiles == 1 && rings_fill(card.limits, matrix)))
+                << "smaller tiles fit";
             continue;
           }
           EXPECT_EQ(s.tiles, tiles);

@@ -19,10 +19,6 @@ T& shared_place(uint32_t address) {
 inline int lane_index() {
   return static_cast<int>(threadIdx.x & 31);
 }
-inline uint32_t uniform(uint32_t value) {
-  return __reduce_or_sync(0xffffffffU, value);
-}
-
 inline uint32_t add_acquire_release(uint32_t* place, uint32_t value) {
   return atomicAdd(place, value);
 }
@@ -34,47 +30,9 @@ inline void named_barrier(int id, int threads) {
   emulation::sync_block(id, threads);
 }
 
-inline void do_copy(const emulation::Copy& copy) {
-  std::memset(copy.to, 0, copy.whole);
-  if (copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
-}
-inline void finish_copies(int left) {
-  emulation::own_copies().finish(left, do_copy);
-}
-inline void copy_async(uint32_t target, const void* source, int whole, int bytes) {
-  emulation::Copies& copies = emulation::own_copies();
-  const emulation::Copy copy = {&shared_place<uint8_t>(target), source, static_cast<size_t>(whole),
-                                static_cast<size_t>(bytes), copies.groups};
-  if (emulation::executes_early(copies.number++)) {
-    do_copy(copy);
-  } else {
-    copies.asked.push_back(copy);
-  }
-}
-inline void copy_async_16(uint32_t target, const void* source, int bytes = 16) {
-  copy_async(target, source, 16, bytes);
-}
-inline void copy_async_8(uint32_t target, const void* source, int bytes = 8) {
-  copy_async(target, source, 8, bytes);
-}
-inline void copy_async_4(uint32_t target, const void* source, int bytes = 4) {
-  copy_async(target, source, 4, bytes);
-}
 inline int32_t load_at_once(const int32_t* from) {
   return *from;
 }
-template <int kDistance>
-void copy_async_16_at(uint32_t target, const uint8_t* source, int bytes = 16) {
-  copy_async_16(target + kDistance, source + kDistance, bytes);
-}
-inline void commit_copies() {
-  ++emulation::own_copies().groups;
-}
-template <int kPending>
-void wait_for_copies() {
-  finish_copies(kPending);
-}
-
 // An mbarrier, 8 bytes as on a card. A phase ends when no arrivals and no bytes are missing; bytes may arrive
 // before they are expected.
 struct EmulatedBarrier {
@@ -97,10 +55,6 @@ inline void barrier_arrive(uint32_t barrier) {
   auto& b = shared_place<EmulatedBarrier>(barrier);
   --b.missing;
   end_phase_if_complete(b);
-}
-inline void barrier_arrive_after_copies(uint32_t barrier) {
-  finish_copies(-1);
-  barrier_arrive(barrier);
 }
 inline void fence_barrier_init() {}
 inline void fence_async_proxy() {}
@@ -183,42 +137,14 @@ void multiply_lanes(float* sums, bool add, OfRow of_row, OfColumn of_column) {
     }
 }
 
-// c += a b with a [16, 16] f16, b [16, 8] f16, c [16, 8] f32, distributed over the lanes of a warp.
-inline void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  const emulation::LaneWords* all =
-      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
-  multiply_lanes<1, 16>(
+// c += a b with a [16, 8] f16, b [8, 8] f16, c [16, 8] f32, distributed over the lanes of a warp.
+inline void mma_16x8x8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b) {
+  const emulation::LaneWords* all = emulation::sync_warp({{pair_of(a0, a1), b, 0}});
+  multiply_lanes<1, 8>(
       c, true, [&](uint32_t row, uint32_t k) { return half_of_row(all, row, k); },
       [&](uint32_t column, uint32_t k) {
-        return half_of(all[column * 4 + k % 8 / 2].words[2], static_cast<int>(k / 8 * 2 + k % 2));
+        return half_of(all[column * 4 + k / 2].words[1], static_cast<int>(k % 2));
       });
-}
-// The same with a and b in bf16.
-inline float bf16_of(uint64_t word, int which) {
-  return __uint_as_float(static_cast<uint32_t>(word >> (16 * which) & 0xffffU) << 16);
-}
-inline void mma_16x8x16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  const emulation::LaneWords* all =
-      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
-  multiply_lanes<1, 16>(
-      c, true,
-      [&](uint32_t row, uint32_t k) {
-        return bf16_of(all[row % 8 * 4 + k % 8 / 2].words[k / 8], static_cast<int>(row / 8 * 2 + k % 2));
-      },
-      [&](uint32_t column, uint32_t k) {
-        return bf16_of(all[column * 4 + k % 8 / 2].words[2], static_cast<int>(k / 8 * 2 + k % 2));
-      });
-}
-inline uint32_t bf16_pair(float low, float high) {
-  const auto rounded = [](float v) {
-    const uint32_t bits = __float_as_uint(v);
-    return (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
-  };
-  return rounded(low) | rounded(high) << 16;
-}
-inline void mma_16x8x16_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  for (float& v : c) v = 0.0f;
-  mma_16x8x16(c, a, b0, b1);
 }
 
 // d = a b + start with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16; `start` has the addend twice.
@@ -349,4 +275,124 @@ inline uint32_t permute_bytes(uint32_t low, uint32_t high, uint32_t selector) {
   return r;
 }
 
+// c += a b with a [16, 16] bf16, b [16, 8] bf16.
+inline float bf16_of(uint64_t word, int which) {
+  return __uint_as_float(static_cast<uint32_t>(word >> (16 * which) & 0xffffU) << 16);
+}
+inline void mma_16x8x16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const emulation::LaneWords* all =
+      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
+  multiply_lanes<1, 16>(
+      c, true,
+      [&](uint32_t row, uint32_t k) {
+        return bf16_of(all[row % 8 * 4 + k % 8 / 2].words[k / 8], static_cast<int>(row / 8 * 2 + k % 2));
+      },
+      [&](uint32_t column, uint32_t k) {
+        return bf16_of(all[column * 4 + k % 8 / 2].words[2], static_cast<int>(k / 8 * 2 + k % 2));
+      });
+}
+inline uint32_t bf16_pair(float low, float high) {
+  const auto rounded = [](float v) {
+    const uint32_t bits = __float_as_uint(v);
+    return (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
+  };
+  return rounded(low) | rounded(high) << 16;
+}
+
 }  // namespace quire::kernels
+
+#if QUIRE_EMULATED_ARCH >= 800
+#include <cuda_fp8.h>
+
+namespace quire::kernels {
+
+inline uint32_t reduce_max(uint32_t value) {
+  return __reduce_max_sync(0xffffffffU, value);
+}
+inline uint32_t reduce_min(uint32_t value) {
+  return __reduce_min_sync(0xffffffffU, value);
+}
+inline uint32_t uniform(uint32_t value) {
+  return __reduce_or_sync(0xffffffffU, value);
+}
+
+inline void do_copy(const emulation::Copy& copy) {
+  std::memset(copy.to, 0, copy.whole);
+  if (copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
+}
+inline void finish_copies(int left) {
+  emulation::own_copies().finish(left, do_copy);
+}
+inline void copy_async(uint32_t target, const void* source, int whole, int bytes) {
+  emulation::Copies& copies = emulation::own_copies();
+  const emulation::Copy copy = {&shared_place<uint8_t>(target), source, static_cast<size_t>(whole),
+                                static_cast<size_t>(bytes), copies.groups};
+  if (emulation::executes_early(copies.number++)) {
+    do_copy(copy);
+  } else {
+    copies.asked.push_back(copy);
+  }
+}
+inline void copy_async_16(uint32_t target, const void* source, int bytes = 16) {
+  copy_async(target, source, 16, bytes);
+}
+inline void copy_async_8(uint32_t target, const void* source, int bytes = 8) {
+  copy_async(target, source, 8, bytes);
+}
+inline void copy_async_4(uint32_t target, const void* source, int bytes = 4) {
+  copy_async(target, source, 4, bytes);
+}
+template <int kDistance>
+void copy_async_16_at(uint32_t target, const uint8_t* source, int bytes = 16) {
+  copy_async_16(target + kDistance, source + kDistance, bytes);
+}
+inline void commit_copies() {
+  ++emulation::own_copies().groups;
+}
+template <int kPending>
+void wait_for_copies() {
+  finish_copies(kPending);
+}
+inline void barrier_arrive_after_copies(uint32_t barrier) {
+  finish_copies(-1);
+  barrier_arrive(barrier);
+}
+
+// c += a b with a [16, 16] f16, b [16, 8] f16, c [16, 8] f32, distributed over the lanes of a warp.
+inline void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const emulation::LaneWords* all =
+      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
+  multiply_lanes<1, 16>(
+      c, true, [&](uint32_t row, uint32_t k) { return half_of_row(all, row, k); },
+      [&](uint32_t column, uint32_t k) {
+        return half_of(all[column * 4 + k % 8 / 2].words[2], static_cast<int>(k / 8 * 2 + k % 2));
+      });
+}
+inline void mma_16x8x16_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  for (float& v : c) v = 0.0f;
+  mma_16x8x16(c, a, b0, b1);
+}
+
+inline float e4m3_of(uint64_t word, uint32_t which) {
+  return __half2float(__half(
+      __nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(word >> (8 * which) & 0xff), __NV_E4M3)));
+}
+// c += a b with a [16, 32] and b [32, 8] in E4M3.
+inline void mma_16x8x32_e4m3(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const emulation::LaneWords* all =
+      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
+  multiply_lanes<1, 32>(
+      c, true,
+      [&](uint32_t row, uint32_t k) {
+        return e4m3_of(all[row % 8 * 4 + k % 16 / 4].words[k / 16], row / 8 * 4 + k % 4);
+      },
+      [&](uint32_t column, uint32_t k) {
+        return e4m3_of(all[column * 4 + k % 16 / 4].words[2], k / 16 * 4 + k % 4);
+      });
+}
+
+}  // namespace quire::kernels
+
+#else
+#include "kernels/cuda/device/ptx_75.cuh"
+#endif
