@@ -429,12 +429,12 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   if (const Status s = c.device->check(c.device->passes.follow(c.stream, c.communicator), "issuing a step");
       s != Status::ok)
     return s;
-  if (c.limits.waits_within_steps != 0) return Status::ok;
   // Without a recording, each operation waits for its own weights. The weights being copied may belong to
   // another model.
   const bool are_arriving = c.device->arrivals.any(true);
-  if (are_arriving && !c.recorded_weights.have_come()) return Status::ok;
-  if (batch->num_tokens > kMaxRecordedTokens) return Status::ok;
+  if (c.limits.waits_within_steps != 0 || batch->num_tokens > kMaxRecordedTokens ||
+      (are_arriving && !c.recorded_weights.have_come()))
+    return announce_weights(c, are_arriving);
   const StepKey key{.num_tokens = batch->num_tokens,
                     .num_sequences = batch->num_sequences,
                     .num_logit_rows = batch->num_logit_rows,
@@ -447,7 +447,7 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
     *action = StepAction::replayed;
     return mark_pass(c, c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step"));
   }
-  if (are_arriving || !c.recorded.should_record(key)) return Status::ok;
+  if (are_arriving || !c.recorded.should_record(key)) return announce_weights(c, are_arriving);
   c.recording = key;
   return c.device->check(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal),
                          "recording a step");
@@ -481,7 +481,10 @@ Status replay_recorded(Context& c, const StepKey& key, cudaGraph_t recorded, Ste
 Status end_step(Context* context, StepAction* action) {
   Context& c = *context;
   *action = StepAction::replayed;
-  if (!c.recording) return mark_pass(c, c.device->check_launch("running a step"));
+  if (!c.recording) {
+    QUIRE_RETURN_IF_FAILED(announce_weights(c, false));
+    return mark_pass(c, c.device->check_launch("running a step"));
+  }
   const StepKey key = *std::exchange(c.recording, std::nullopt);
   cudaGraph_t recorded = nullptr;
   Status status = c.device->check(cudaStreamEndCapture(c.stream, &recorded), "recording a step");
@@ -512,6 +515,7 @@ Status forget_steps(Context* context) {
 }
 
 void discard_recording(Context& c) {
+  c.delayed_gather.reset();
   if (!c.recording) return;
   c.recording.reset();
   cudaGraph_t recorded = nullptr;
