@@ -208,8 +208,10 @@ struct AfterGather;
 template <typename... Arguments, Status (*operation)(Context*, Arguments...)>
 struct AfterGather<operation> {
   static Status run(Context* context, Arguments... arguments) {
-    QUIRE_RETURN_IF_FAILED(run_delayed_gather(*context));
-    return operation(context, arguments...);
+    const Status gathered = run_delayed_gather(*context);
+    if (gathered == Status::ok) return operation(context, arguments...);
+    discard_recording(*context);
+    return gathered;
   }
 };
 

@@ -106,18 +106,13 @@ __device__ __forceinline__ void each_units(uint32_t count, Load load, Visit visi
   }
 }
 
-// Does so for the units of the own slice of rows `first_row` on.
-template <typename Unit, typename Visit>
-__device__ __forceinline__ void each_own(const Slices<Unit>& slices, int first_row, int rows, Visit visit) {
-  const uint32_t count = slices.count(slices.a.rank, rows);
-  each_units<Unit>(
-      count,
-      [&](uint32_t first, Unit(&v)[kUnitsAtOnce]) {
+// Loads the units of the own slice of rows `first_row` on that a thread handles at once.
+template <typename Unit>
+__device__ __forceinline__ void load_own(const Slices<Unit>& slices, int first_row, uint32_t count,
+                                         uint32_t first, Unit (&v)[kUnitsAtOnce]) {
 #pragma unroll
-        for (int j = 0; j < kUnitsAtOnce; ++j)
-          if (const uint32_t i = first + j * unit_step(); i < count) v[j] = slices.get(first_row, i);
-      },
-      visit);
+  for (int j = 0; j < kUnitsAtOnce; ++j)
+    if (const uint32_t i = first + j * unit_step(); i < count) v[j] = slices.get(first_row, i);
 }
 
 // Waits for something of every peer. A peer without columns, and a shard without a result, need no more.
@@ -141,17 +136,28 @@ __device__ void meet_peers(const GatherArguments& a, const Slices<Unit>& slices,
 // Gathers a small result: each word that a peer writes carries a mark of the epoch, so nothing else is waited
 // for.
 template <typename Unit>
-__global__ void __launch_bounds__(kGatherThreads) gather_inline(const __grid_constant__ GatherArguments a) {
+__global__ void __launch_bounds__(kGatherThreads + kCountingThreads)
+    gather_inline(const __grid_constant__ GatherArguments a) {
   begin_gather(a);
-  const uint64_t epoch = a.state->epoch;
-  const uint32_t mark = mark_of(epoch);
   const Slices<Unit> slices{a};
-  each_own(slices, 0, a.rows, [&](uint32_t i, Unit v) {
-    for (int peer = 0; peer < a.num_shards; ++peer)
-      if (peer != a.rank) send_unit(a.inboxes[peer].words + source_at(a, epoch, a.rank), i, v, mark);
-    if (a.output != nullptr) slices.put(a.rank, 0, i, v);
-  });
-  advance_epoch(a, epoch + 1);
+  const uint32_t own_count = slices.count(a.rank, a.rows);
+  Unit ahead[kUnitsAtOnce];  // the first units, loaded while the epoch comes
+  load_own(slices, 0, own_count, first_unit(), ahead);
+  const uint64_t epoch = read_epoch(a);
+  if (threadIdx.x >= kGatherThreads) return advance_epoch(a, epoch + 1);
+  const uint32_t mark = mark_of(epoch);
+  each_units<Unit>(
+      own_count,
+      [&](uint32_t first, Unit(&v)[kUnitsAtOnce]) {
+        if (first != first_unit()) load_own(slices, 0, own_count, first, ahead);
+#pragma unroll
+        for (int j = 0; j < kUnitsAtOnce; ++j) v[j] = ahead[j];
+      },
+      [&](uint32_t i, Unit v) {
+        for (int peer = 0; peer < a.num_shards; ++peer)
+          if (peer != a.rank) send_unit(a.inboxes[peer].words + source_at(a, epoch, a.rank), i, v, mark);
+        if (a.output != nullptr) slices.put(a.rank, 0, i, v);
+      });
   meet_peers(a, slices, epoch, Patience(a));
   for (int peer = 0; peer < a.num_shards && a.output != nullptr; ++peer) {
     if (peer == a.rank) continue;
@@ -188,9 +194,11 @@ __device__ void exchange_flags(const GatherArguments& a, uint64_t epoch) {
 // Gathers a large result in rounds, each an epoch: slices are written to the inboxes of all peers and
 // published by flags.
 template <typename Unit>
-__global__ void __launch_bounds__(kGatherThreads) gather_flagged(const __grid_constant__ GatherArguments a) {
+__global__ void __launch_bounds__(kGatherThreads + kCountingThreads)
+    gather_flagged(const __grid_constant__ GatherArguments a) {
   begin_gather(a);
-  const uint64_t begin = a.state->epoch;
+  const uint64_t begin = read_epoch(a);
+  if (threadIdx.x >= kGatherThreads) return advance_epoch(a, begin + static_cast<uint64_t>(a.rounds));
   const Slices<Unit> slices{a};
   for (int round = 0; round < a.rounds; ++round) {
     const uint64_t epoch = begin + static_cast<uint64_t>(round);
@@ -200,11 +208,15 @@ __global__ void __launch_bounds__(kGatherThreads) gather_flagged(const __grid_co
       const uint64_t offset = slice_offset(a.rows_per_round, a.starts[source], source);
       return reinterpret_cast<Unit*>(a.inboxes[owner].bytes + (epoch & 1) * a.round_bytes + offset);
     };
-    each_own(slices, first_row, rows, [&](uint32_t i, Unit v) {
-      for (int peer = 0; peer < a.num_shards; ++peer)
-        if (peer != a.rank) store_to_peer(slice(peer, a.rank) + i, v);
-      if (a.output != nullptr) slices.put(a.rank, first_row, i, v);
-    });
+    const uint32_t own_count = slices.count(a.rank, rows);
+    each_units<Unit>(
+        own_count,
+        [&](uint32_t first, Unit(&v)[kUnitsAtOnce]) { load_own(slices, first_row, own_count, first, v); },
+        [&](uint32_t i, Unit v) {
+          for (int peer = 0; peer < a.num_shards; ++peer)
+            if (peer != a.rank) store_to_peer(slice(peer, a.rank) + i, v);
+          if (a.output != nullptr) slices.put(a.rank, first_row, i, v);
+        });
     exchange_flags(a, epoch);
     for (int peer = 0; peer < a.num_shards && a.output != nullptr; ++peer) {
       if (peer == a.rank) continue;
@@ -212,7 +224,6 @@ __global__ void __launch_bounds__(kGatherThreads) gather_flagged(const __grid_co
         slices.put(peer, first_row, i, load_from_peer(slice(a.rank, peer) + i));
     }
   }
-  advance_epoch(a, begin + static_cast<uint64_t>(a.rounds));
 }
 
 __global__ void announce_weights_kernel(GatherControl* control, int32_t rank, uint32_t awaits) {
@@ -235,8 +246,8 @@ Kernel kernel_of(const GatherPlan& plan) {
 }  // namespace
 
 cudaError_t launch_gather(const GatherArguments& arguments, const GatherPlan& plan, Launch l) {
-  return launch_kernel(kernel_of(plan), dim3(static_cast<unsigned>(plan.blocks)), dim3(kGatherThreads), 0,
-                       l.stream, l.dependent, arguments);
+  return launch_kernel(kernel_of(plan), dim3(static_cast<unsigned>(plan.blocks)),
+                       dim3(kGatherThreads + kCountingThreads), 0, l.stream, l.dependent, arguments);
 }
 
 cudaError_t launch_announce_weights(GatherControl* control, int32_t rank, bool awaits, Launch l) {

@@ -63,22 +63,32 @@ __device__ __forceinline__ uint64_t next_epoch(uint64_t epoch) {
   return mark_of(epoch) == 0 ? epoch + 2 : epoch;
 }
 
-// Advances the epoch once all blocks have called this, and so have read it. It is only read again by later
-// kernels, so a block need not have ended.
-__device__ __forceinline__ void advance_epoch(const GatherArguments& a, uint64_t next) {
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  __threadfence();
-  if (atomicAdd(&a.state->ended, 1U) != gridDim.x - 1) return;
-  a.state->ended = 0;
-  a.state->epoch = next_epoch(next);
-}
+// Threads of a block besides those that gather.
+constexpr int kCountingThreads = 32;
 
 // Waits for the kernels before a gather: it may send only after all work before it. With no other shard on
 // the card the next kernel starts meanwhile.
 __device__ __forceinline__ void begin_gather(const GatherArguments& a) {
   if (a.is_alone) release_successor();
   wait_for_predecessor();
+}
+
+// Returns the epoch of the gather, when all threads of the block have read it.
+__device__ __forceinline__ uint64_t read_epoch(const GatherArguments& a) {
+  const uint64_t epoch = a.state->epoch;
+  __syncthreads();
+  return epoch;
+}
+
+// Called by the threads of each block that do not gather. Advances the epoch once all blocks have read it;
+// only later kernels read it again. Threads that gather would first wait until what they have sent has
+// arrived.
+__device__ __forceinline__ void advance_epoch(const GatherArguments& a, uint64_t next) {
+  if (threadIdx.x % kCountingThreads != 0) return;
+  __threadfence();
+  if (atomicAdd(&a.state->ended, 1U) != gridDim.x - 1) return;
+  a.state->ended = 0;
+  a.state->epoch = next_epoch(next);
 }
 
 // Returns a word that carries 32 bits of a slice.

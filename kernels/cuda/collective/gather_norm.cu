@@ -18,7 +18,6 @@ constexpr size_t kMostStaged = size_t{46} << 10;  // bytes of shared memory besi
 // Rows in groups of four columns.
 struct QuadRows {
   const GatherArguments& a;
-  uint64_t epoch;
 
   __device__ __forceinline__ int first_of(int source) const { return a.starts[source] / kQuadBytes; }
   __device__ __forceinline__ int per_row() const { return first_of(a.num_shards); }
@@ -34,7 +33,7 @@ struct QuadRows {
            static_cast<uint64_t>(row) * static_cast<uint64_t>(per_row());
   }
   // Returns the words of a group of a source's columns in the inbox of `owner`.
-  __device__ __forceinline__ uint64_t* words(int owner, int source, int row, int q) const {
+  __device__ __forceinline__ uint64_t* words(int owner, int source, uint64_t epoch, int row, int q) const {
     const int width = first_of(source + 1) - first_of(source);
     const uint64_t at = static_cast<uint64_t>(row) * static_cast<uint64_t>(width) +
                         static_cast<uint64_t>(q - first_of(source));
@@ -47,28 +46,39 @@ struct QuadRows {
   }
 };
 
-// Sends the own columns of a row to all peers.
-__device__ __forceinline__ void send_row(const QuadRows& rows, int row) {
+// Loads two groups of the own columns of a row: the thread's first and second from group `q` on.
+__device__ __forceinline__ void load_own(const QuadRows& rows, int row, int q, float4 (&v)[2]) {
+#pragma unroll
+  for (int j = 0; j < 2; ++j)
+    if (const int at = q + j * kNormThreads; at < rows.first_of(rows.a.rank + 1)) v[j] = *rows.input(row, at);
+}
+
+// Sends them to all peers.
+__device__ __forceinline__ void send_own(const QuadRows& rows, uint64_t epoch, int row, int q,
+                                         const float4 (&v)[2]) {
   const GatherArguments& a = rows.a;
-  const uint32_t mark = mark_of(rows.epoch);
-#pragma unroll 2
-  for (int q = rows.first_of(a.rank) + threadIdx.x; q < rows.first_of(a.rank + 1); q += kNormThreads) {
-    const float4 v = *rows.input(row, q);
-    for (int peer = 0; peer < a.num_shards; ++peer) {
-      if (peer == a.rank) continue;
-      uint64_t* const to = rows.words(peer, a.rank, row, q);
+  const uint32_t mark = mark_of(epoch);
+  for (int peer = 0; peer < a.num_shards; ++peer) {
+    if (peer == a.rank) continue;
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int at = q + j * kNormThreads;
+      if (at >= rows.first_of(a.rank + 1)) continue;
+      uint64_t* const to = rows.words(peer, a.rank, epoch, row, at);
+      const float4 f = v[j];
       store_words(to,
-                  make_ulonglong2(marked(__float_as_uint(v.x), mark), marked(__float_as_uint(v.y), mark)));
+                  make_ulonglong2(marked(__float_as_uint(f.x), mark), marked(__float_as_uint(f.y), mark)));
       store_words(to + 2,
-                  make_ulonglong2(marked(__float_as_uint(v.z), mark), marked(__float_as_uint(v.w), mark)));
+                  make_ulonglong2(marked(__float_as_uint(f.z), mark), marked(__float_as_uint(f.w), mark)));
     }
   }
 }
 
 // Writes the groups q and q + kNormThreads of a row to the result once they have come, and to `v`.
-__device__ __forceinline__ void receive_two(const QuadRows& rows, int row, int q, float4 (&v)[2]) {
+__device__ __forceinline__ void receive_two(const QuadRows& rows, uint64_t epoch, int row, int q,
+                                            float4 (&v)[2]) {
   const GatherArguments& a = rows.a;
-  const uint32_t mark = mark_of(rows.epoch);
+  const uint32_t mark = mark_of(epoch);
   const uint64_t* from[2] = {};
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
@@ -77,7 +87,7 @@ __device__ __forceinline__ void receive_two(const QuadRows& rows, int row, int q
     if (rows.is_own(at)) {
       v[j] = *rows.input(row, at);
     } else {
-      from[j] = rows.words(a.rank, rows.source_of(at), row, at);
+      from[j] = rows.words(a.rank, rows.source_of(at), epoch, row, at);
     }
   }
   Patience patience(a);
@@ -100,23 +110,32 @@ __device__ __forceinline__ void receive_two(const QuadRows& rows, int row, int q
 
 // kStaged: f16 results go through shared memory.
 template <bool kLayer, bool kStaged>
-__global__ void __launch_bounds__(kNormThreads)
+__global__ void __launch_bounds__(kNormThreads + kCountingThreads)
     gather_norm_kernel(const __grid_constant__ GatherArguments a, const __grid_constant__ NormParams p,
                        const int32_t* place) {
   extern __shared__ __align__(16) __half staged[];
   __shared__ float sums[kNormSums];
   RowNorm<kLayer> norm(p, place);
   begin_gather(a);
-  const QuadRows rows{a, a.state->epoch};
-  for (int row = blockIdx.x; row < a.rows; row += gridDim.x) send_row(rows, row);
-  advance_epoch(a, rows.epoch + 1);
+  const QuadRows rows{a};
+  const int first_own = rows.first_of(a.rank) + threadIdx.x;
+  float4 ahead[2];  // the first groups, loaded while the epoch comes
+  load_own(rows, blockIdx.x, first_own, ahead);
+  const uint64_t epoch = read_epoch(a);
+  if (threadIdx.x >= kNormThreads) return advance_epoch(a, epoch + 1);
+  for (int row = static_cast<int>(blockIdx.x); row < a.rows; row += gridDim.x) {
+    for (int q = first_own; q < rows.first_of(a.rank + 1); q += 2 * kNormThreads) {
+      if (row != static_cast<int>(blockIdx.x) || q != first_own) load_own(rows, row, q, ahead);
+      send_own(rows, epoch, row, q, ahead);
+    }
+  }
   for (int row = blockIdx.x; row < a.rows; row += gridDim.x) {
     typename RowNorm<kLayer>::Held held = {};
     static_assert(RowNorm<kLayer>::kRegisterGroups == 2);
-    receive_two(rows, row, threadIdx.x, held.fours);
+    receive_two(rows, epoch, row, threadIdx.x, held.fours);
     for (int q = threadIdx.x + 2 * kNormThreads; q < rows.per_row(); q += 2 * kNormThreads) {
       float4 more[2];
-      receive_two(rows, row, q, more);
+      receive_two(rows, epoch, row, q, more);
     }
     // While the CUDA emulation waits for a peer, kernels of other cards use the same shared memory.
     __syncthreads();
@@ -164,7 +183,8 @@ cudaError_t launch_gather_norm(const GatherArguments& arguments, const NormParam
                              : (layer ? gather_norm_kernel<true, false> : gather_norm_kernel<false, false>);
   const size_t bytes = staged ? static_cast<size_t>(norm.columns) * sizeof(__half) : 0;
   return launch_kernel(kernel, dim3(static_cast<unsigned>(std::min(arguments.rows, arguments.max_blocks))),
-                       dim3(kNormThreads), bytes, l.stream, l.dependent, arguments, norm, place);
+                       dim3(kNormThreads + kCountingThreads), bytes, l.stream, l.dependent, arguments, norm,
+                       place);
 }
 
 cudaError_t setup_gather_norm() {
