@@ -136,7 +136,7 @@ __device__ void meet_peers(const GatherArguments& a, const Slices<Unit>& slices,
 // Gathers a small result: each word that a peer writes carries a mark of the epoch, so nothing else is waited
 // for.
 template <typename Unit>
-__global__ void __launch_bounds__(kGatherThreads + kCountingThreads)
+__global__ void __launch_bounds__(kGatherThreads + kCountingThreads, 2)
     gather_inline(const __grid_constant__ GatherArguments a) {
   begin_gather(a);
   const Slices<Unit> slices{a};
@@ -194,7 +194,7 @@ __device__ void exchange_flags(const GatherArguments& a, uint64_t epoch) {
 // Gathers a large result in rounds, each an epoch: slices are written to the inboxes of all peers and
 // published by flags.
 template <typename Unit>
-__global__ void __launch_bounds__(kGatherThreads + kCountingThreads)
+__global__ void __launch_bounds__(kGatherThreads + kCountingThreads, 2)
     gather_flagged(const __grid_constant__ GatherArguments a) {
   begin_gather(a);
   const uint64_t begin = read_epoch(a);

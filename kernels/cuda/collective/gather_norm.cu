@@ -110,7 +110,7 @@ __device__ __forceinline__ void receive_two(const QuadRows& rows, uint64_t epoch
 
 // kStaged: f16 results go through shared memory.
 template <bool kLayer, bool kStaged>
-__global__ void __launch_bounds__(kNormThreads + kCountingThreads)
+__global__ void __launch_bounds__(kNormThreads + kCountingThreads, 1)
     gather_norm_kernel(const __grid_constant__ GatherArguments a, const __grid_constant__ NormParams p,
                        const int32_t* place) {
   extern __shared__ __align__(16) __half staged[];
