@@ -425,10 +425,9 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   Context& c = *context;
   *action = StepAction::run;
   c.recording.reset();
-  if (const Status s = c.device->enter(); s != Status::ok) return s;
-  if (const Status s = c.device->check(c.device->passes.follow(c.stream, c.communicator), "issuing a step");
-      s != Status::ok)
-    return s;
+  QUIRE_RETURN_IF_FAILED(c.device->enter());
+  QUIRE_RETURN_IF_FAILED(
+      c.device->check(c.device->passes.follow(c.stream, c.communicator), "issuing a step"));
   // Without a recording, each operation waits for its own weights. The weights being copied may belong to
   // another model.
   const bool are_arriving = c.device->arrivals.any(true);
