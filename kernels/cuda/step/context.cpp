@@ -367,9 +367,7 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
                           "bind_batch: drawn_rows has rows that the last call to sample did not draw");
   c.num_drawn = 0;
   const size_t slot = c.next_slot++ % Context::kSlots;
-  if (const Status s = c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "copying a batch");
-      s != Status::ok)
-    return s;
+  QUIRE_RETURN_IF_FAILED(c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "copying a batch"));
   int32_t* to = c.batch_slots[slot];
   size_t used = 0;
   const auto put = [&](const int32_t* values, int32_t count) {
