@@ -72,8 +72,8 @@ void notify_change(const void* place);
 void wait_for_peers();
 // Ends the process if the card of the running kernel has no access to that memory.
 void check_peer(const void* place);
-// Returns the polls after which a wait for a peer ends.
-uint32_t max_polls();
+// Returns the time of waits for peers in nanoseconds. Only tests let it pass.
+uint64_t wait_time();
 // Queues work of the copy engine, which is executed at some later time while threads wait.
 void run_later(std::function<void()> work);
 // Waits until `threads` threads of the block have reached barrier `id`; 0: all that have not ended.

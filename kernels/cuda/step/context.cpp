@@ -367,9 +367,7 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
                           "bind_batch: drawn_rows has rows that the last call to sample did not draw");
   c.num_drawn = 0;
   const size_t slot = c.next_slot++ % Context::kSlots;
-  if (const Status s = c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "copying a batch");
-      s != Status::ok)
-    return s;
+  QUIRE_RETURN_IF_FAILED(c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "copying a batch"));
   int32_t* to = c.batch_slots[slot];
   size_t used = 0;
   const auto put = [&](const int32_t* values, int32_t count) {
@@ -425,16 +423,15 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   Context& c = *context;
   *action = StepAction::run;
   c.recording.reset();
-  if (const Status s = c.device->enter(); s != Status::ok) return s;
-  if (const Status s = c.device->check(c.device->passes.follow(c.stream, c.communicator), "issuing a step");
-      s != Status::ok)
-    return s;
-  if (c.limits.waits_within_steps != 0) return Status::ok;
+  QUIRE_RETURN_IF_FAILED(c.device->enter());
+  QUIRE_RETURN_IF_FAILED(
+      c.device->check(c.device->passes.follow(c.stream, c.communicator), "issuing a step"));
   // Without a recording, each operation waits for its own weights. The weights being copied may belong to
   // another model.
   const bool are_arriving = c.device->arrivals.any(true);
-  if (are_arriving && !c.recorded_weights.have_come()) return Status::ok;
-  if (batch->num_tokens > kMaxRecordedTokens) return Status::ok;
+  if (c.limits.waits_within_steps != 0 || batch->num_tokens > kMaxRecordedTokens ||
+      (are_arriving && !c.recorded_weights.have_come()))
+    return announce_weights(c, are_arriving);
   const StepKey key{.num_tokens = batch->num_tokens,
                     .num_sequences = batch->num_sequences,
                     .num_logit_rows = batch->num_logit_rows,
@@ -447,7 +444,7 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
     *action = StepAction::replayed;
     return mark_pass(c, c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step"));
   }
-  if (are_arriving || !c.recorded.should_record(key)) return Status::ok;
+  if (are_arriving || !c.recorded.should_record(key)) return announce_weights(c, are_arriving);
   c.recording = key;
   return c.device->check(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal),
                          "recording a step");
@@ -481,7 +478,10 @@ Status replay_recorded(Context& c, const StepKey& key, cudaGraph_t recorded, Ste
 Status end_step(Context* context, StepAction* action) {
   Context& c = *context;
   *action = StepAction::replayed;
-  if (!c.recording) return mark_pass(c, c.device->check_launch("running a step"));
+  if (!c.recording) {
+    QUIRE_RETURN_IF_FAILED(announce_weights(c, false));
+    return mark_pass(c, c.device->check_launch("running a step"));
+  }
   const StepKey key = *std::exchange(c.recording, std::nullopt);
   cudaGraph_t recorded = nullptr;
   Status status = c.device->check(cudaStreamEndCapture(c.stream, &recorded), "recording a step");
@@ -512,6 +512,7 @@ Status forget_steps(Context* context) {
 }
 
 void discard_recording(Context& c) {
+  c.delayed_gather.reset();
   if (!c.recording) return;
   c.recording.reset();
   cudaGraph_t recorded = nullptr;

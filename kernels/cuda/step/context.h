@@ -68,6 +68,12 @@ struct GatherMemory {
   GatherControl* control = nullptr;  // pinned; a communicator uses that of its first shard
 };
 
+// A gather that has been put off until the operation that reads its result, which may do both at once.
+struct DelayedGather {
+  GatherArguments arguments;
+  GatherPlan plan;
+};
+
 struct Context {
   ContextHeader header;
   Device* device = nullptr;
@@ -114,6 +120,9 @@ struct Context {
   const Device* connected = nullptr;    // device whose memory this card has been given access to, if it can
   GatherMemory gathers;
   Communicator* communicator = nullptr;  // of the shards of the stage; null: there is one shard
+  int32_t rank = 0;                      // in the communicator
+  std::optional<DelayedGather> delayed_gather;
+  bool announced_weights = false;  // the step has announced that it waits for weights
   RowScan* sample_scans = nullptr;
   float* sample_adjusted = nullptr;
   static constexpr size_t kDrawSlots = 2;  // one step, and the step that follows it
@@ -177,6 +186,8 @@ Status multiply(Context& context, const LinearParams& params, const ProductForm&
 Status multiply_normed(Context& context, const NormParams& norm, const LinearParams& params,
                        const ProductForm& form);
 bool fuses_norm(const Context& context, const Weight& weight, const NormParams& norm);
+// Returns true if the norm of the input must not be rounded to f16 before the product (FP8 activations).
+bool rounds_norm(const Weight& weight);
 // supports_row_order returns true if a kernel may write the input of this weight in its row order; row_place
 // returns the place of each row.
 bool supports_row_order(const Weight& weight);

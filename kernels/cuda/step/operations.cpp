@@ -1,6 +1,7 @@
 // The primitive entries of the table: they check shapes and launch kernels.
 #include <algorithm>
 
+#include "kernels/cuda/collective/communicator.h"
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/cuda/step/context.h"
 #include "kernels/cuda/weights/block_repack.h"
@@ -48,7 +49,7 @@ Status embed(Context* context, const EmbedParams* params) {
 
 Status norm(Context* context, const NormParams* params) {
   if (params->rows <= 0) return Status::ok;
-  return check(*context, launch_norm(*params, nullptr, context->launch()), "normalising");
+  return normalize(*context, *params, nullptr);
 }
 
 Status linear(Context* context, const LinearParams* params) {
