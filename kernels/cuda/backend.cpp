@@ -13,6 +13,7 @@
 #include "kernels/cuda/device/limits.h"
 #include "kernels/cuda/experts/choose.h"
 #include "kernels/cuda/experts/experts.h"
+#include "kernels/cuda/experts/packed.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/gemm/gemm_float8.h"
 #include "kernels/cuda/gemm/matrix_library.h"
@@ -217,10 +218,18 @@ struct AfterGather<operation> {
   }
 };
 
+// Entries of the host alone.
+Status describe_weight(const Weight*, PackedWeight*) {
+  return Status::unsupported;
+}
+Status copy_pieces(Context*, const CopyPiece*, int32_t) {
+  return Status::unsupported;
+}
+
 KernelTable make_table(bool deterministic) {
   KernelTable t;
   t.capabilities = kCapabilityDeviceSampling | kCapabilityFollowingSteps | kCapabilityStepReplay |
-                   kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityShards |
+                   kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityShards | kCapabilityPackedExperts |
                    (deterministic ? static_cast<uint64_t>(kCapabilityDeterministic) : 0);
   t.mechanisms = kMechanisms;
   t.activation_dtype = DType::f16;
@@ -247,6 +256,9 @@ KernelTable make_table(bool deterministic) {
   t.plan_weights = plan_weights;
   t.plan_table = plan_table;
   t.dequantize = dequantize;
+  t.describe_weight = describe_weight;
+  t.copy_pieces = copy_pieces;
+  t.sum_packed_experts = AfterGather<&sum_packed_experts>::run;
   t.create_context = create_context;
   t.release_context = release_context;
   t.plan_context = plan_context;
@@ -331,7 +343,7 @@ cudaError_t setup_kernels(Device& device) {
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   for (const auto step : {setup_attention_any, setup_select_keys, setup_append, setup_blocks,
                           setup_float8_rows, setup_rotated_rows, setup_rows, setup_streams, setup_experts,
-                          setup_sample, setup_state, setup_gather, setup_gather_norm})
+                          setup_packed, setup_sample, setup_state, setup_gather, setup_gather_norm})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

@@ -256,6 +256,15 @@ inline unsigned __float_as_uint(float v) {
 inline float __int_as_float(int v) {
   return emulated_cast<float>(v);
 }
+inline int __float_as_int(float v) {
+  return emulated_cast<int>(v);
+}
+inline int __float2int_rn(float v) {
+  return static_cast<int>(std::lrint(v));
+}
+inline float __int2float_rn(int v) {
+  return static_cast<float>(v);
+}
 inline float __fmul_rn(float a, float b) {
   return a * b;
 }

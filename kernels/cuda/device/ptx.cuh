@@ -447,6 +447,14 @@ __device__ __forceinline__ void mma_16x8x16_first(float (&c)[4], const uint32_t 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
 }
 
+// c += a b with a [16, 32] and b [32, 8] in signed bytes, c [16, 8] in 32-bit integers.
+__device__ __forceinline__ void mma_16x8x32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                               uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 #if __CUDA_ARCH__ >= 890
 // c += a b with a [16, 32] and b [32, 8] in E4M3, c [16, 8] f32.
 __device__ __forceinline__ void mma_16x8x32_e4m3(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,

@@ -11,6 +11,7 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/collective/gather.h"
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/experts/packed.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/plan/recorded_steps.h"
 #include "kernels/cuda/sample/sample.h"
@@ -74,6 +75,33 @@ struct DelayedGather {
   GatherPlan plan;
 };
 
+// A staging buffer for packed experts: pinned memory that the host fills, and its copy on the card.
+struct PackedSlot {
+  uint8_t* host = nullptr;
+  uint8_t* device = nullptr;
+  cudaEvent_t sent = nullptr;  // recorded after the copy to the card
+  cudaEvent_t used = nullptr;  // recorded after the last kernel that reads the copy
+};
+
+// What sum_packed_experts works in; all null without packed experts.
+struct PackedMemory {
+  PackedSizes sizes;
+  cudaStream_t stream = nullptr;  // of the copies of experts, beside the stream of the kernels
+  std::array<PackedSlot, 2> slots{};
+  float* host_tokens = nullptr;      // pinned, [max_tokens, num_in or num_out]: inputs, later sums
+  float* host_factors = nullptr;     // pinned, [rows] weights or input scales of rows
+  int32_t* host_rows = nullptr;      // pinned, [rows] sorted by expert
+  PackedTile* host_tiles = nullptr;  // pinned
+  float* tokens = nullptr;
+  float* factors = nullptr;
+  int32_t* rows = nullptr;
+  PackedTile* tiles = nullptr;
+  int8_t* codes = nullptr;
+  float* scales = nullptr;
+  float* products = nullptr;
+  float* outputs = nullptr;  // [rows, num_out]
+};
+
 struct Context {
   ContextHeader header;
   Device* device = nullptr;
@@ -106,6 +134,7 @@ struct Context {
   SortedRows sorted_rows;
   __half* expert_input = nullptr;
   size_t expert_input_elements = 0;
+  PackedMemory packed;
   __half* slab = nullptr;    // expanded weights of a large product
   float* product = nullptr;  // f32 results of a large product that still need a bias
   void* library_workspace = nullptr;
@@ -171,6 +200,7 @@ Status read_rows(Context* context, const float* device_rows, int32_t rows, int32
 Status write_rows(Context* context, const float* host, int32_t rows, int32_t columns, float* device_rows);
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
                     int32_t columns);
+Status sum_packed_experts(Context* context, const PackedExpertsParams* params);
 Status sample(Context* context, const SampleParams* params);
 Status wait_for_draws(Context* context, const SampleOutcome* outcomes);
 

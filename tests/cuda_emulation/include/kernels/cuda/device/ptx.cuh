@@ -174,6 +174,24 @@ inline void mma_16x8x32_bytes(uint32_t (&d)[4], const uint32_t (&a)[4], uint32_t
   }
 }
 
+// c += a b with a [16, 32] and b [32, 8] in signed bytes, c [16, 8] in 32-bit integers.
+inline void mma_16x8x32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const emulation::LaneWords* all =
+      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
+  const auto byte_of = [&](uint32_t owner, uint32_t word, uint32_t half, uint32_t byte) {
+    return static_cast<int32_t>(static_cast<int8_t>(all[owner].words[word] >> (32 * half + 8 * byte) & 255U));
+  };
+  const auto lane = static_cast<uint32_t>(emulation::lane());
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (uint32_t k = 0; k < 32; ++k) {
+      const uint32_t quad = k % 16 / 4;
+      c[i] +=
+          byte_of(row % 8 * 4 + quad, k / 16, row / 8, k % 4) * byte_of(column * 4 + quad, 2, k / 16, k % 4);
+    }
+  }
+}
+
 // Each lane passes the address of a row of 8 f16; matrix m consists of the rows of lanes 8 m to 8 m + 7.
 inline void load_matrices(uint32_t (&r)[4], uint32_t address) {
   const emulation::LaneWords* all = emulation::sync_warp({{address, 0, 0}});
