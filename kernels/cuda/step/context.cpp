@@ -28,7 +28,7 @@ constexpr size_t kSharedPageInts = size_t{kMaxSharedPages} * sizeof(SharedPage) 
 // Pinned memory for logits that are copied to the host. Sampling on the device needs no copy, and a job that
 // computes scores can wait.
 constexpr size_t kHostRowBytes = size_t{32} << 20;
-constexpr int32_t kMaxRecordedTokens = 256;  // larger steps take so long that recording does not pay
+constexpr int32_t kMaxRecordedTokens = 64;  // larger steps take so long that recording does not pay
 
 size_t padded_dim(int32_t head_dim) {
   return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
