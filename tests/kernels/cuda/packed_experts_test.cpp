@@ -455,6 +455,33 @@ TEST_F(PackedExpertsTest, FailuresLeaveTheContextUsable) {
   expect_same(experts, step);
 }
 
+TEST_F(PackedExpertsTest, AContextThatDoesNotFitTakesNothing) {
+  ContextLimits limits = small_limits();
+  limits.packed.staging_bytes = uint64_t{8} << 20;
+  limits.packed.num_experts = limits.packed.num_chosen = 2;
+  limits.packed.max_tokens = 256;
+  limits.packed.num_in = limits.packed.products = limits.packed.activated = limits.packed.num_out = 256;
+  MemoryUse planned;
+  ASSERT_EQ(table_->plan_context(device_, &limits, &planned), Status::ok);
+  limits.packed.staging_bytes = 0;
+  MemoryUse without;
+  ASSERT_EQ(table_->plan_context(device_, &limits, &without), Status::ok);
+  limits.packed.staging_bytes = uint64_t{8} << 20;
+  close();
+  for (const uint64_t limit : {planned.held_bytes - 1, without.held_bytes + (uint64_t{9} << 20)}) {
+    DeviceOptions options;
+    options.memory_limit_bytes = limit;
+    ASSERT_EQ(cuda_backend()->open_device(0, &options, &device_), Status::ok);
+    table_ = cuda_backend()->table(device_);
+    EXPECT_EQ(table_->create_context(device_, &limits, &context_), Status::out_of_memory);
+    MemoryUse use;
+    table_->memory_use(device_, &use);
+    EXPECT_EQ(use.held_bytes, 0U);
+    EXPECT_EQ(use.pinned_bytes, 0U);
+    close();
+  }
+}
+
 TEST_F(PackedExpertsTest, AContextWithoutTheirMemoryRefuses) {
   Form form;
   form.inputs = {{{4, 64}}};
