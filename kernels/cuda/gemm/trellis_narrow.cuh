@@ -45,13 +45,19 @@ __device__ __forceinline__ void finish_rotated(const Arguments& a, StripPlace pl
   const int first = first_strip(m, place.part), number = place.strip / kTransformStrips;
   const int counter = (m.paired ? 0 : first / kTransformStrips) + number;
   uint32_t* const place_of_counter = a.counters + token * (m.num_strips / kTransformStrips) + counter;
-  const RotatedSums from = {a.trellis.sums, m.num_strips * kStripColumns};
+  const auto sums_of = [&](int first_column) {
+    const size_t row = static_cast<size_t>(token) * (m.num_strips * kStripColumns);
+    return __ldcg(
+        reinterpret_cast<const float4*>(a.trellis.sums + row + first_column + number * kHadamardOrder) +
+        lane);
+  };
   if (m.paired) {
     const PairFinish finish(a, number, lane);
-    if (arrives_last(place_of_counter, arrivals, lane)) finish.run(from, token);
+    if (arrives_last(place_of_counter, arrivals, lane))
+      finish.run(sums_of(0), sums_of(m.parts[0].num_strips * kStripColumns), token);
   } else {
-    const PartFinish finish(a, place.part, first * kStripColumns, number, lane);
-    if (arrives_last(place_of_counter, arrivals, lane)) finish.run(from, token);
+    const PartFinish finish(a, place.part, number, lane);
+    if (arrives_last(place_of_counter, arrivals, lane)) finish.run(sums_of(first * kStripColumns), token);
   }
 }
 
