@@ -45,10 +45,10 @@ struct Form {
   int32_t bits;
   int32_t records;
 };
-constexpr Form kForms[] = {{TileKind::exl2, 2, 1},  {TileKind::exl2, 4, 1},  {TileKind::exl2, 5, 4},
-                           {TileKind::exl2, 8, 4},  {TileKind::gptq, 4, 1},  {TileKind::gptq, 4, 4},
-                           {TileKind::fp8, 8, 1},   {TileKind::fp8, 8, 4},   {TileKind::dense, 16, 0},
-                           {TileKind::gptq8, 8, 1}, {TileKind::gptq8, 8, 4}, {TileKind::mxfp4, 4, 1},
+constexpr Form kForms[] = {{TileKind::exl2, 2, 1},    {TileKind::exl2, 4, 1},    {TileKind::exl2, 5, 4},
+                           {TileKind::exl2, 8, 4},    {TileKind::gptq, 4, 1},    {TileKind::gptq, 4, 4},
+                           {TileKind::fp8, 8, 1},     {TileKind::fp8, 8, 4},     {TileKind::dense, 16, 0},
+                           {TileKind::gptq8, 8, 1},   {TileKind::gptq8, 8, 4},   {TileKind::mxfp4, 4, 1},
                            {TileKind::trellis, 4, 0}, {TileKind::trellis, 1, 0}, {TileKind::trellis, 8, 0}};
 
 Matrix matrix_of(const Form& form, int32_t rows, const std::vector<int32_t>& columns, bool paired) {
