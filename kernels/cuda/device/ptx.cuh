@@ -244,21 +244,12 @@ __device__ __forceinline__ void mma_16x8x16_bf16(float (&c)[4], const uint32_t (
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// d = a b + start with a [16, 32] u8, b [32, 8] u8, d [16, 8] u32.
-__device__ __forceinline__ void mma_16x8x32_bytes(uint32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                                  uint32_t b1, uint32_t start) {
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%10,%10,%10,%10};"
-      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start));
-}
-
-// d = a b + start with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16; `start` has the addend twice.
+// d = a b with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16.
 __device__ __forceinline__ void mma_16x8x16_half(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0,
-                                                 uint32_t b1, uint32_t start) {
+                                                 uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3,%4,%5}, {%6,%7}, {%8,%8};"
       : "=r"(d[0]), "=r"(d[1])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(0));
 }
 
 // Rounds two numbers to bf16; `low` comes first in memory.

@@ -182,7 +182,7 @@ __device__ __forceinline__ void multiply_half_trellis(uint32_t address, int form
   with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
                                                           std::bool_constant<kBytes>) {
     using Form = TrellisForm<kHalfBits>;
-#pragma unroll 1
+#pragma unroll
     for (int u = 0; u < Form::kUnits; ++u, address += Form::kUnitBytes) {
       TrellisUnit<kHalfBits> unit;
       unit.fetch(SharedTile{address}, lane);

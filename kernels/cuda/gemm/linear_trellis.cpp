@@ -28,14 +28,6 @@ Matrix part_of(const Matrix& m, int32_t part) {
   return out;
 }
 
-// Returns true if no group of strips has strips of two parts.
-bool parts_fit_groups(const Matrix& m, const GemmShape& s) {
-  const int32_t strips = s.is_broad() ? 2 * s.strips : s.strips;
-  for (int32_t p = 0; p + 1 < m.num_parts; ++p)
-    if (m.parts[p].num_strips % strips != 0) return false;
-  return true;
-}
-
 int64_t elements_of_part(const Matrix& m, int32_t rows, bool arranged) {
   const int32_t columns = m.num_blocks * kBlockRows;
   return static_cast<int64_t>(arranged ? arranged_elements(rows, columns)
@@ -96,7 +88,7 @@ struct SumsPlan {
 // Adds a matrix to the plan. Returns false if there is too little memory for its inputs or sums.
 bool add_matrix(const Context& c, const Matrix& m, SumsPlan& plan) {
   const GemmShape s = gemm_shape(*c.device, m, plan.rows);
-  if (s.tiles == 1 || s.shared_bytes == 0 || !parts_fit_groups(m, s)) return false;
+  if (s.tiles == 1 || s.shared_bytes == 0 || !parts_fit_groups(m, s.is_broad() ? 2 * s.strips : s.strips)) return false;
   const auto inputs = static_cast<size_t>(elements_of_part(m, plan.rows, s.is_broad()));
   if (inputs * static_cast<size_t>(m.num_parts) > c.gathered_elements) return false;
   const int32_t tokens = s.tiles * 8, tiles = (plan.rows + tokens - 1) / tokens;

@@ -132,7 +132,7 @@ void expect_groups_cover(const GemmShape& s, const Matrix& m) {
 
 void expect_sound_narrow(const GemmShape& s, const Matrix& m, int32_t rows, const CardLimits& card) {
   if (m.kind == TileKind::trellis && rows == 1) {
-    EXPECT_EQ(s.groups, m.chain_bits == kMaxChainBits ? 2 * m.num_strips : m.num_strips);
+    EXPECT_EQ(s.groups, m.num_strips);
     EXPECT_LE(s.blocks, s.groups);
   } else {
     expect_groups_cover(s, m);
