@@ -336,19 +336,14 @@ __device__ __forceinline__ uint32_t load_shared_2(uint32_t address) {
   return v;
 }
 
-// Loads 16 bytes if `there` is 1, otherwise leaves `to` unchanged. The first function reads shared memory,
-// the second generic addresses.
-__device__ __forceinline__ void load_shared_16_if(uint4& to, uint32_t address, int there) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.shared.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
-               : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
-               : "r"(there), "r"(address)
+// Loads without being moved by the compiler, so that the load is on its way before the data is needed.
+__device__ __forceinline__ uint4 load_at_once_16(const uint8_t* from) {
+  uint4 v;
+  asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from)
                : "memory");
-}
-__device__ __forceinline__ void load_16_if(uint4& to, uint64_t address, int there) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.global.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
-               : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
-               : "r"(there), "l"(address)
-               : "memory");
+  return v;
 }
 
 // Loads data that is read once, so without caching in L1, and that no kernel writes.

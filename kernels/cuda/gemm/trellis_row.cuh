@@ -213,7 +213,7 @@ __device__ __forceinline__ void multiply_trellis_row(const Arguments& a, uint8_t
   bring(ChainShare{chain, first, end, slot, kNarrowWarps >> m.chain_bits}, lane);
 
   const uint32_t row = base + shape.activations_at + first * kSegmentBytes + (lane & 3) * 16;
-  const uint32_t row_end = row + (end - first) * kSegmentBytes - kStepRows * 2;
+  const uint32_t last_step = row + (end - first) * kSegmentBytes - kStepRows * 2;
   auto* sums = reinterpret_cast<float*>(shared + shape.sums_at);
   int turn = 0;  // sums of halves have two places, so that a group waits only once
 #pragma unroll 1
@@ -224,7 +224,7 @@ __device__ __forceinline__ void multiply_trellis_row(const Arguments& a, uint8_t
       const int part = strip_of_group(m, group).part;
       const uint32_t of_part = part * (m.num_blocks * kBlockRows * 2);
       const int form = m.parts[part].runs[0].bits;
-      RowActivations<true, 1> take(row + of_part, row_end + of_part, true);
+      RowActivations<true, 1> take(nullptr, row + of_part, last_step + of_part);
 #pragma unroll 1
       for (int segment = first; segment < end; ++segment) {
         const uint32_t address = ring.wait();
