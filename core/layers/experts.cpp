@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/layers/card_experts.h"
 #include "core/layers/layer_builder.h"
 #include "core/layers/rows.h"
 
@@ -10,6 +11,22 @@ namespace quire {
 using kernels::Scratch;
 
 namespace {
+
+// Returns what a card needs to multiply these experts. Called after the matrices are prepared or planned.
+kernels::PackedExpertLimits packed_limits(const ExpertsLayer& layer, int32_t num_in, int32_t num_out) {
+  kernels::PackedExpertLimits limits;
+  limits.num_chosen = layer.router.num_chosen;
+  limits.num_in = num_in;
+  limits.activated = layer.expert.intermediate;
+  limits.products = (layer.expert.gated ? 2 : 1) * limits.activated;
+  limits.num_out = num_out;
+  uint64_t largest = 0;
+  for (size_t e = 0; e < layer.down.matrices.size(); ++e)
+    largest = std::max(largest, layer.gate_up.matrices[e].bytes() + layer.down.matrices[e].bytes());
+  limits.num_experts = gsl::narrow<int32_t>(layer.down.matrices.size());
+  limits.staging_bytes = kernels::staging_bytes(largest, limits.num_experts);
+  return limits;
+}
 
 // Requests the gate, up and down matrices of every expert.
 void build_experts(const MlpPart& part, int32_t num_experts, LayerBuilder& builder, ExpertsLayer& layer) {
@@ -22,6 +39,10 @@ void build_experts(const MlpPart& part, int32_t num_experts, LayerBuilder& build
     builder.request(layer.down.at(e), part.down, down.source(), e == 0 ? part.down.key : "");
   }
   builder.mark_experts(first);
+  if (part.is_sparse || !builder.are_packed(first, part.gated ? 2 : 1)) return;
+  builder.after_prepare([&layer, num_in = part.gate_up.front().num_in, num_out = part.down.outputs()] {
+    layer.packed = packed_limits(layer, num_in, num_out);
+  });
 }
 
 void add_shared(const ForwardPass& pass, const ExpertsLayer& layer, const void* input, float* target,
@@ -129,9 +150,15 @@ void ExpertsLayer::sum_up(const ForwardPass& pass, const ExpertInput& input,
   } else {
     router.forward(pass, input);
   }
-  const int32_t rows = pass.num_tokens() * router.num_chosen;
   const void* read = input.normed_rows(space);
   if (narrow) read = narrow->narrowed(pass, read);
+  if (goes_to_card(pass)) return sum_there(pass, read, sum);
+  sum_here(pass, read, sum);
+}
+
+void ExpertsLayer::sum_here(const ForwardPass& pass, const void* read, kernels::CombineParams& sum) const {
+  const kernels::Workspace& space = pass.workspace;
+  const int32_t rows = pass.num_tokens() * router.num_chosen;
   const float* weights = space.at(Scratch::weights);
   const float* input_scale = router.scales_input ? weights : nullptr;
   float* between = space.at(activated.is_split() ? Scratch::slice : Scratch::expert_mid);
@@ -146,6 +173,43 @@ void ExpertsLayer::sum_up(const ForwardPass& pass, const ExpertInput& input,
   sum.num_chosen = router.num_chosen;
   sum.tokens = pass.num_tokens();
   pass.context.check(pass.context.table().combine(pass.context.handle(), &sum), "experts");
+}
+
+namespace {
+
+const int32_t* chosen_experts(const ForwardPass& pass) {
+  return reinterpret_cast<const int32_t*>(pass.workspace.at(Scratch::chosen));
+}
+
+}  // namespace
+
+bool ExpertsLayer::goes_to_card(const ForwardPass& pass) const {
+  return packed.staging_bytes > 0 && pass.card != nullptr &&
+         pays_on_card(chosen_experts(pass), pass.num_tokens() * router.num_chosen, router.num_experts);
+}
+
+// Tokens are divided evenly, so that each part reads the experts for as many rows as possible.
+void ExpertsLayer::sum_there(const ForwardPass& pass, const void* read,
+                             const kernels::CombineParams& sum) const {
+  const float* weights = pass.workspace.at(Scratch::weights);
+  CardRows rows;
+  rows.input = static_cast<const float*>(read);
+  rows.num_in = packed.num_in;
+  rows.input_scale = router.scales_input ? weights : nullptr;
+  rows.weights = router.scales_input ? nullptr : weights;
+  rows.experts = chosen_experts(pass);
+  rows.num_chosen = router.num_chosen;
+  const int32_t tokens = pass.num_tokens();
+  const int32_t num_slices = (tokens - 1) / kMaxCardTokens + 1;
+  const int32_t of_slice = (tokens - 1) / num_slices + 1;
+  for (int32_t first = 0; first < tokens; first += of_slice) {
+    kernels::CombineParams part = sum;
+    part.tokens = std::min(of_slice, tokens - first);
+    part.input = sum_on_card(pass, {gate_up, down, expert}, rows.slice(first, part.tokens));
+    part.num_chosen = 1;
+    part.target = sum.target + ptrdiff_t{first} * sum.columns;
+    pass.context.check(pass.context.table().combine(pass.context.handle(), &part), "experts");
+  }
 }
 
 void ExpertsLayer::add_to(const ForwardPass& pass, const ExpertInput& input, float* target,

@@ -20,6 +20,9 @@ struct ExpertsLayer {
   ExpertMatrices down;
   std::optional<NarrowLayer> narrow;
   std::optional<MlpLayer> shared;
+  // Memory that a card needs to multiply these experts while they lie on the host. No staging_bytes: it
+  // cannot. Without max_tokens, which the context decides.
+  kernels::PackedExpertLimits packed;
   PreparedWeight shared_gate;  // empty: the shared expert is not scaled
   DeviceBuffer output_bias;
 
@@ -36,6 +39,10 @@ struct ExpertsLayer {
   void write_sum(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t columns) const;
   // Runs the router, the experts and the weighted sum. `sum` holds the target and its columns.
   void sum_up(const ForwardPass& pass, const ExpertInput& input, kernels::CombineParams& sum) const;
+  void sum_here(const ForwardPass& pass, const void* read, kernels::CombineParams& sum) const;
+  // Returns whether the card of a pass of host experts multiplies them in this step.
+  bool goes_to_card(const ForwardPass& pass) const;
+  void sum_there(const ForwardPass& pass, const void* read, const kernels::CombineParams& sum) const;
 };
 
 void build(const ExpertsPart& part, LayerBuilder& builder, ExpertsLayer& layer);

@@ -35,6 +35,8 @@ struct ForwardPass {
   StepBreaks* breaks = nullptr;
   // Pass on the device of the host experts (FeedForwardBlock::on_host); nullptr: there are none.
   const ForwardPass* at_experts = nullptr;
+  // On the pass of host experts: the card that multiplies them if they have many rows; nullptr: none does.
+  const DeviceContext* card = nullptr;
 
   int32_t num_tokens() const { return batch.num_tokens; }
   kernels::DType activation_dtype() const { return context.table().activation_dtype; }

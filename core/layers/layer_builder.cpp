@@ -195,6 +195,15 @@ void LayerBuilder::mark_experts(size_t first) {
     for (WeightSource& part : requests_[i].parts) part.is_expert = true;
 }
 
+bool LayerBuilder::are_packed(size_t first, size_t num_parts) const {
+  for (size_t i = first; i < requests_.size(); ++i) {
+    const std::vector<WeightSource>& parts = requests_[i].parts;
+    if (parts.size() != ((i - first) % 2 == 0 ? num_parts : 1)) return false;
+    if (!kernels::is_packed_form(parts.data(), parts.size())) return false;
+  }
+  return true;
+}
+
 void LayerBuilder::set_activations(kernels::ActivationDtype activations) {
   for (PrepareRequest& request : requests_)
     for (WeightSource& part : request.parts) part.activations = activations;

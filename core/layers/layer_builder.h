@@ -64,6 +64,9 @@ class LayerBuilder {
   // Lets the device read the tensor from its file while matrices are prepared. Does nothing for nullptr.
   void add_unread(const UnreadTensor* tensor) { unread_.push_back(tensor); }
   size_t num_requests() const { return requests_.size(); }
+  // True if the matrices of experts, requested from index `first` on as gate and up of `num_parts` parts and
+  // down in turns, are in a form that cards read from host memory (kernels::is_packed_form).
+  bool are_packed(size_t first, size_t num_parts) const;
   // Marks the requests from index `first` on as matrices of experts.
   void mark_experts(size_t first);
   // Registers an action that prepare() calls after the matrices are prepared.

@@ -84,6 +84,11 @@ uint64_t step_bytes_of(const TransformerLayer& layer, VisitWeights visit, int32_
 
 }  // namespace
 
+const ExpertsLayer* experts_of(const TransformerLayer& layer) {
+  if (const auto* both = std::get_if<MlpAndExpertsLayer>(&layer.feed_forward.part)) return &both->experts;
+  return std::get_if<ExpertsLayer>(&layer.feed_forward.part);
+}
+
 void build(const LayerSpec& spec, int32_t layer_idx, LayerBuilder& builder, LayerBuilder& of_feed_forward,
            TransformerLayer& layer) {
   layer.feed_forward.on_host = &of_feed_forward != &builder;

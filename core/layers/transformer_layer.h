@@ -81,6 +81,8 @@ struct TransformerLayer {
   static const void* normalise_residual(const ForwardPass& pass, const NormLayer& norm);
 };
 
+// Returns the experts of a layer; nullptr if it has none.
+const ExpertsLayer* experts_of(const TransformerLayer& layer);
 // Builds a layer. `of_feed_forward` builds the feed-forward block and its norms; it is `builder` itself
 // unless they are host experts.
 void build(const LayerSpec& spec, int32_t layer_idx, LayerBuilder& builder, LayerBuilder& of_feed_forward,

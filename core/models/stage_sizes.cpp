@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/layers/card_experts.h"
+
 namespace quire {
 namespace {
 
@@ -53,6 +55,29 @@ bool follows_on_device(const Transformer& transformer) {
          transformer.stages.front().device->has(kernels::kCapabilityFollowingSteps);
 }
 
+namespace {
+
+// Returns the largest sizes of the host experts that the device of a stage can multiply.
+kernels::PackedExpertLimits packed_limits(const PipelineStage& stage) {
+  kernels::PackedExpertLimits all;
+  if (!stage.device->has(kernels::kCapabilityPackedExperts)) return all;
+  for (const TransformerLayer& layer : stage.layers) {
+    const ExpertsLayer* const experts = layer.feed_forward.on_host ? experts_of(layer) : nullptr;
+    if (experts == nullptr || experts->packed.staging_bytes == 0) continue;
+    const kernels::PackedExpertLimits& own = experts->packed;
+    all.staging_bytes = std::max(all.staging_bytes, own.staging_bytes);
+    all.num_experts = std::max(all.num_experts, own.num_experts);
+    all.num_chosen = std::max(all.num_chosen, own.num_chosen);
+    all.num_in = std::max(all.num_in, own.num_in);
+    all.products = std::max(all.products, own.products);
+    all.activated = std::max(all.activated, own.activated);
+    all.num_out = std::max(all.num_out, own.num_out);
+  }
+  return all;
+}
+
+}  // namespace
+
 StagePosition position_of_stage(const Transformer& transformer, size_t stage_idx) {
   const std::vector<PipelineStage>& stages = transformer.stages;
   const auto differs = [&](size_t neighbour) {
@@ -71,6 +96,7 @@ StagePosition position_of_stage(const Transformer& transformer, size_t stage_idx
   place.waits_within_steps =
       std::any_of(stage.layers.begin(), stage.layers.end(),
                   [](const TransformerLayer& layer) { return layer.feed_forward.on_host; });
+  place.packed = packed_limits(stage);
   return place;
 }
 
@@ -100,6 +126,9 @@ StageSizes stage_sizes(const StagePosition& place, const TransformerShape& shape
   sizes.context = context_limits(shape, options);
   sizes.context.waits_within_steps = place.waits_within_steps ? 1 : 0;
   if (place.crosses_backends || place.waits_within_steps) sizes.context.handed_columns = shape.hidden_size;
+  sizes.context.packed = place.packed;
+  if (place.packed.staging_bytes > 0)
+    sizes.context.packed.max_tokens = std::min(options.max_tokens, kMaxCardTokens);
   if (place.num_shards > 1) {
     sizes.context.num_shards = place.num_shards;
     sizes.context.gather_bytes = gather_bytes(shape, options, place.is_last);

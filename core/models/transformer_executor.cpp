@@ -39,6 +39,7 @@ std::vector<StageShards> allocate_stages(const Transformer& transformer,
       const StageSizes sizes = stage_sizes(position_of_stage(of, i), of.shape, options);
       shards.push_back({TransformerMemory(device, sizes.shape, sizes.kv, sizes.limits),
                         DeviceContext(device, sizes.context)});
+      shards.back().takes_host_experts = sizes.context.packed.staging_bytes > 0;
       shards.back().batch_page_tokens = batch_page_tokens(shards.back().memory, options.kv.page_tokens);
     }
     if (shards.size() == 1) continue;
@@ -285,6 +286,7 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   std::optional<ForwardPass> at_experts;
   if (host_experts_)
     at_experts.emplace(ForwardPass{host_experts_->context, rows, host_experts_->memory.workspace(), {}});
+  if (at_experts && stage.takes_host_experts) at_experts->card = &context;
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
     if (action == kernels::StepAction::replayed) return;

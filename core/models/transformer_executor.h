@@ -35,7 +35,8 @@ using HostFloats = std::unique_ptr<float[], kernels::HostMemoryDeleter>;
 struct StageShardState {
   TransformerMemory memory;
   DeviceContext context;
-  int32_t batch_page_tokens = 0;  // BatchView::page_tokens of its batches
+  int32_t batch_page_tokens = 0;    // BatchView::page_tokens of its batches
+  bool takes_host_experts = false;  // its context has memory to multiply host experts
 };
 
 // Returns the weights of a model that are on their devices at present; never nullptr when the executor takes

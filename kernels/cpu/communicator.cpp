@@ -48,13 +48,14 @@ int32_t threads_of(const Communicator& communicator, const Context& context) {
 // Columns of one shard in rows first to last - 1.
 struct Slice {
   const std::byte* rows;
+  size_t stride_bytes;  // from one row to the next
   size_t first_byte;
   size_t row_bytes;
 
   void copy_to(std::byte* target, size_t target_row_bytes, int64_t first, int64_t last) const {
     for (auto row = static_cast<size_t>(first); row < static_cast<size_t>(last); ++row) {
       std::byte* to = target + row * target_row_bytes + first_byte;
-      const std::byte* from = rows + row * row_bytes;
+      const std::byte* from = rows + row * stride_bytes;
       if (to != from) std::memcpy(to, from, row_bytes);
     }
   }
@@ -68,8 +69,9 @@ void copy_slices(Context* context, const AllGatherParams& params) {
     const auto first = static_cast<size_t>(columns.starts[r]) * element;
     const auto end = static_cast<size_t>(columns.starts[r + 1]) * element;
     if (first == end) continue;
-    const Slice slice = {static_cast<const std::byte*>(context->communicator->inputs[static_cast<size_t>(r)]),
-                         first, end - first};
+    const GatherInput& input = context->communicator->inputs[static_cast<size_t>(r)];
+    const size_t stride = input.stride != 0 ? static_cast<size_t>(input.stride) * element : end - first;
+    const Slice slice = {static_cast<const std::byte*>(input.rows), stride, first, end - first};
     share_work(context, params.rows, static_cast<int64_t>(slice.row_bytes / sizeof(float)),
                [&](int32_t, int64_t from, int64_t to) {
                  slice.copy_to(static_cast<std::byte*>(params.output), total_bytes, from, to);
@@ -116,7 +118,9 @@ Status all_gather(Context* context, const AllGatherParams* params) {
                   "all_gather: the context is not connected to %d shards, or the columns are not split",
                   columns.num_shards);
   }
-  communicator->inputs[static_cast<size_t>(columns.rank)] = params->input;
+  if (params->place != nullptr)
+    return failed(Status::unsupported, "all_gather: rows of f32 have no row order of a matrix");
+  communicator->inputs[static_cast<size_t>(columns.rank)] = {params->input, params->input_stride};
   if (communicator->meet()) {
     if (params->output != nullptr) copy_slices(context, *params);
     if (communicator->meet()) return Status::ok;

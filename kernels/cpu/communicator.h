@@ -9,10 +9,16 @@
 
 namespace quire::kernels {
 
+// What a shard gives to a gather.
+struct GatherInput {
+  const void* rows = nullptr;
+  int32_t stride = 0;  // elements between rows; 0: the columns of the shard
+};
+
 // A gather has two barriers: at the first all inputs have been set, at the second all shards have read them.
 struct Communicator {
   explicit Communicator(std::vector<Context*> shards)
-      : contexts(std::move(shards)), inputs(contexts.size(), nullptr) {}
+      : contexts(std::move(shards)), inputs(contexts.size()) {}
 
   // Barrier of the shards. Returns true when all have arrived, or false once one of them cannot continue.
   bool meet();
@@ -20,8 +26,7 @@ struct Communicator {
   void resume();
 
   const std::vector<Context*> contexts;
-  std::vector<const void*> inputs;  // inputs of the gather, each written by its shard before the first
-                                    // barrier
+  std::vector<GatherInput> inputs;  // each written by its shard before the first barrier
 
  private:
   alignas(64) std::atomic<uint32_t> barriers_passed_{0};  // counts barriers passed and interruptions; shards

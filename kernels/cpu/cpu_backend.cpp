@@ -49,6 +49,9 @@ constexpr KernelTable make_table(const char* name) {
   table.plan_weights = cpu_entries::plan_weights;
   table.plan_table = cpu_entries::plan_table;
   table.dequantize = cpu_entries::dequantize;
+  table.describe_weight = cpu_entries::describe_weight;
+  table.copy_pieces = cpu_entries::copy_pieces;
+  table.sum_packed_experts = cpu_entries::sum_packed_experts;
   table.create_context = cpu_entries::create_context;
   table.release_context = cpu_entries::release_context;
   table.plan_context = cpu_entries::plan_context;

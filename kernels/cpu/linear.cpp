@@ -310,7 +310,8 @@ Status linear(Context* context, const LinearParams* params) {
   if (weight.is_table)
     return failed(Status::invalid_argument, "linear: the weight is not a matrix but an embedding table");
   if (params->rows <= 0) return Status::ok;
-  Output output = {params->residual, static_cast<size_t>(weight.num_out), params->residual != nullptr};
+  const int32_t stride = params->output_stride != 0 ? params->output_stride : weight.num_out;
+  Output output = {params->residual, static_cast<size_t>(stride), params->residual != nullptr};
   if (!output.accumulate) {
     output.data = params->output_f32 != nullptr ? params->output_f32 : static_cast<float*>(params->output);
   }

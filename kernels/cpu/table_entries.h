@@ -32,6 +32,11 @@ Status bring_weight(Device* device, const Weight* weight);
 Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes);
 Status plan_table(Device* device, const TableSource* source, uint64_t* bytes);
 
+// packed_experts.cpp
+Status describe_weight(const Weight* weight, PackedWeight* described);
+Status copy_pieces(Context* context, const CopyPiece* pieces, int32_t count);
+Status sum_packed_experts(Context* context, const PackedExpertsParams* params);
+
 // dequantize.cpp
 Status dequantize(Device* device, const Weight* weight, float* host);
 

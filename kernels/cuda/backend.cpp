@@ -13,6 +13,7 @@
 #include "kernels/cuda/device/limits.h"
 #include "kernels/cuda/experts/choose.h"
 #include "kernels/cuda/experts/experts.h"
+#include "kernels/cuda/experts/packed.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/gemm/gemm_float8.h"
 #include "kernels/cuda/gemm/matrix_library.h"
@@ -171,6 +172,19 @@ Status await_weights(Context& context, const Arguments&... arguments) {
   return context.device->check(error, "waiting for weights that are being copied");
 }
 
+// Operations that normalize first, and so may gather and normalize by one kernel. Others read the result of a
+// gather that has been put off, or nothing of it; it runs before them.
+template <auto operation>
+constexpr bool kTakesGather = false;
+template <>
+constexpr bool kTakesGather<&norm> = true;
+template <>
+constexpr bool kTakesGather<&attention_block> = true;
+template <>
+constexpr bool kTakesGather<&mlp_block> = true;
+template <>
+constexpr bool kTakesGather<&choose_experts> = true;
+
 // Ends the recording of a step (CUDA graph capture) if an operation fails. Left open, the capture would
 // record or reject the work after the step.
 template <auto operation>
@@ -178,17 +192,44 @@ struct Recordable;
 template <typename... Arguments, Status (*operation)(Context*, Arguments...)>
 struct Recordable<operation> {
   static Status run(Context* context, Arguments... arguments) {
-    if (const Status s = await_weights(*context, arguments...); s != Status::ok) return s;
-    const Status status = operation(context, arguments...);
+    const Status status = run_operation(*context, arguments...);
     if (status != Status::ok) discard_recording(*context);
     return status;
   }
+
+ private:
+  static Status run_operation(Context& context, Arguments... arguments) {
+    if constexpr (!kTakesGather<operation>) QUIRE_RETURN_IF_FAILED(run_delayed_gather(context));
+    QUIRE_RETURN_IF_FAILED(await_weights(context, arguments...));
+    return operation(&context, arguments...);
+  }
 };
+
+// Runs a gather that has been put off before an entry that is not recorded.
+template <auto operation>
+struct AfterGather;
+template <typename... Arguments, Status (*operation)(Context*, Arguments...)>
+struct AfterGather<operation> {
+  static Status run(Context* context, Arguments... arguments) {
+    const Status gathered = run_delayed_gather(*context);
+    if (gathered == Status::ok) return operation(context, arguments...);
+    discard_recording(*context);
+    return gathered;
+  }
+};
+
+// Entries of the host alone.
+Status describe_weight(const Weight*, PackedWeight*) {
+  return Status::unsupported;
+}
+Status copy_pieces(Context*, const CopyPiece*, int32_t) {
+  return Status::unsupported;
+}
 
 KernelTable make_table(bool deterministic) {
   KernelTable t;
   t.capabilities = kCapabilityDeviceSampling | kCapabilityFollowingSteps | kCapabilityStepReplay |
-                   kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityShards |
+                   kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityShards | kCapabilityPackedExperts |
                    (deterministic ? static_cast<uint64_t>(kCapabilityDeterministic) : 0);
   t.mechanisms = kMechanisms;
   t.activation_dtype = DType::f16;
@@ -215,18 +256,21 @@ KernelTable make_table(bool deterministic) {
   t.plan_weights = plan_weights;
   t.plan_table = plan_table;
   t.dequantize = dequantize;
+  t.describe_weight = describe_weight;
+  t.copy_pieces = copy_pieces;
+  t.sum_packed_experts = AfterGather<&sum_packed_experts>::run;
   t.create_context = create_context;
   t.release_context = release_context;
   t.plan_context = plan_context;
-  t.synchronize = synchronize;
-  t.bind_batch = bind_batch;
+  t.synchronize = AfterGather<&synchronize>::run;
+  t.bind_batch = AfterGather<&bind_batch>::run;
   t.begin_step = begin_step;
-  t.end_step = end_step;
-  t.pause_step = pause_step;
+  t.end_step = AfterGather<&end_step>::run;
+  t.pause_step = AfterGather<&pause_step>::run;
   t.resume_step = resume_step;
   t.forget_steps = forget_steps;
-  t.read_rows = read_rows;
-  t.write_rows = write_rows;
+  t.read_rows = AfterGather<&read_rows>::run;
+  t.write_rows = AfterGather<&write_rows>::run;
   t.receive_rows = receive_rows;
   t.embed = Recordable<&embed>::run;
   t.norm = Recordable<&norm>::run;
@@ -251,15 +295,15 @@ KernelTable make_table(bool deterministic) {
   t.mix_streams = Recordable<&mix_streams>::run;
   t.collapse_streams = Recordable<&collapse_streams>::run;
   t.expand_streams = Recordable<&expand_streams>::run;
-  t.copy_page = copy_page;
+  t.copy_page = AfterGather<&copy_page>::run;
   t.convolve = Recordable<&convolve>::run;
   t.delta_rule = Recordable<&delta_rule>::run;
   t.state_space = Recordable<&state_space>::run;
   t.linear_attention = Recordable<&linear_attention>::run;
   t.selective_scan = Recordable<&selective_scan>::run;
   t.gated_norm = Recordable<&gated_norm>::run;
-  t.copy_state = copy_state;
-  t.sample = sample;
+  t.copy_state = AfterGather<&copy_state>::run;
+  t.sample = AfterGather<&sample>::run;
   t.wait_for_draws = wait_for_draws;
   t.attention_block = Recordable<&attention_block>::run;
   t.mlp_block = Recordable<&mlp_block>::run;
@@ -299,7 +343,7 @@ cudaError_t setup_kernels(Device& device) {
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   for (const auto step : {setup_attention_any, setup_select_keys, setup_append, setup_blocks,
                           setup_float8_rows, setup_rotated_rows, setup_rows, setup_streams, setup_experts,
-                          setup_sample, setup_state, setup_gather})
+                          setup_packed, setup_sample, setup_state, setup_gather, setup_gather_norm})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

@@ -44,21 +44,19 @@ Status multiply(Context* context, const BlockProduct& product, const LinearParam
                                      : table_of(context).linear(context, &params);
 }
 
-// Computes residual += product for a shard's columns: copies the columns out, adds the product, and gathers
-// the result back.
-Status add_split_product(Context* context, const BlockProduct& product, const BlockEnd& end, float* slice) {
-  RowOpParams copy;
-  copy.op = RowOp::copy;
-  copy.target = slice;
-  copy.a = end.residual + end.columns.first();
-  copy.a_stride = end.columns.total();
-  copy.rows = product.params.rows;
-  copy.columns = end.columns.own();
-  QUIRE_RETURN_IF_FAILED(table_of(context).row_op(context, &copy));
+// Computes residual += product for a shard's columns, and gathers the columns of the other shards.
+Status add_split_product(Context* context, const BlockProduct& product, const BlockEnd& end) {
   LinearParams out = product.params;
-  out.residual = slice;
+  out.residual = end.residual + end.columns.first();
+  out.output_stride = end.columns.total();
   QUIRE_RETURN_IF_FAILED(multiply(context, product, out));
-  return gather_rows(context, end.columns, slice, copy.rows, DType::f32, end.residual);
+  AllGatherParams gather;
+  gather.columns = end.columns;
+  gather.input = out.residual;
+  gather.input_stride = out.output_stride;
+  gather.rows = out.rows;
+  gather.output = end.residual;
+  return table_of(context).all_gather(context, &gather);
 }
 
 // Computes the product of a shard's columns and gathers all columns in `projected`.
@@ -151,13 +149,21 @@ Status gather_rows(Context* context, const ColumnSplit& columns, const void* sli
   return table_of(context).all_gather(context, &params);
 }
 
-Status gather_results(Context* context, const AttentionBlockParams& params) {
-  const ColumnSplit& results = params.results;
-  if (!results.is_split()) return Status::ok;
-  const int32_t rows_per_token = result_columns(params) / results.own();
-  return gather_rows(context, results, params.workspace.at(Scratch::slice),
-                     params.batch.num_tokens * rows_per_token, table_of(context).activation_dtype,
-                     params.workspace.attention);
+int32_t gathered_rows(const AttentionBlockParams& params) {
+  return result_columns(params) / params.results.own();
+}
+
+Status gather_results(Context* context, const AttentionBlockParams& params, const int32_t* place) {
+  const KernelTable& table = table_of(context);
+  if (!params.results.is_split()) return Status::ok;
+  AllGatherParams gather;
+  gather.columns = params.results;
+  gather.input = params.workspace.at(Scratch::slice);
+  gather.rows = params.batch.num_tokens * gathered_rows(params);
+  gather.dtype = table.activation_dtype;
+  gather.output = params.workspace.attention;
+  gather.place = place;
+  return table.all_gather(context, &gather);
 }
 
 Status gather_activated(Context* context, const MlpBlockParams& params) {
@@ -169,7 +175,7 @@ Status gather_activated(Context* context, const MlpBlockParams& params) {
 Status finish_block(Context* context, const BlockProduct& product, const BlockEnd& end,
                     const EndSpace& space) {
   if (end.norm == nullptr) {
-    if (end.columns.is_split()) return add_split_product(context, product, end, space.slice);
+    if (end.columns.is_split()) return add_split_product(context, product, end);
     LinearParams out = product.params;
     out.residual = end.residual;
     return multiply(context, product, out);
@@ -207,7 +213,7 @@ Status composed_attention_block(Context* context, const AttentionBlockParams* pa
   QUIRE_RETURN_IF_FAILED(table.append_kv(context, &append));
   const AttentionParams attention = attention_params(*params);
   QUIRE_RETURN_IF_FAILED(table.attention(context, &attention));
-  QUIRE_RETURN_IF_FAILED(gather_results(context, *params));
+  QUIRE_RETURN_IF_FAILED(gather_results(context, *params, nullptr));
   if (params->output == nullptr) return Status::ok;
   QUIRE_RETURN_IF_FAILED(norm_within(context, params->sub_norm, space.attention, tokens));
   return finish_block(context, {.params = product_of(params->output, space.attention, tokens)},

@@ -9,7 +9,7 @@ namespace quire::kernels {
 // Work memory for the end of a block.
 struct EndSpace {
   float* projected = nullptr;  // [rows, N] f32, needed if there is a norm
-  float* slice = nullptr;      // [rows, columns of a shard] f32, needed if columns are split
+  float* slice = nullptr;  // [rows, columns of a shard] f32, needed if there is a norm and columns are split
 };
 EndSpace end_space(const Workspace& space);
 
@@ -34,9 +34,11 @@ Status finish_head(Context* context, const HeadParams& params, const float* own_
 // Gathers the columns that each shard has computed.
 Status gather_rows(Context* context, const ColumnSplit& columns, const void* slice, int32_t rows, DType dtype,
                    void* output);
+// Returns the rows in which the results of a token are gathered; the results must be split.
+int32_t gathered_rows(const AttentionBlockParams& params);
 // Gather what the last matrix of a block reads, from Scratch::slice to its place in the workspace. Do nothing
-// without shards.
-Status gather_results(Context* context, const AttentionBlockParams& params);
+// without shards. `place`: see AllGatherParams.
+Status gather_results(Context* context, const AttentionBlockParams& params, const int32_t* place);
 Status gather_activated(Context* context, const MlpBlockParams& params);
 
 // Returns the parameters of a product, without its output.

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/interface/op_params.h"
+#include "kernels/interface/packed_experts.h"
 #include "kernels/interface/state_params.h"
 #include "kernels/interface/types.h"
 #include "kernels/interface/weight_source.h"
@@ -17,7 +18,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder changes; a plug-in with another number is refused.
-inline constexpr uint32_t kBackendAbi = 25;
+inline constexpr uint32_t kBackendAbi = 26;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -28,6 +29,7 @@ enum Capability : uint64_t {
   kCapabilityFollowingSteps = 1U << 5,  // see wait_for_draws
   kCapabilityShards = 1U << 6,          // connect_shards and the entries after it
   kCapabilityParkedWeights = 1U << 7,   // copy_weight, park_weight, bring_weight
+  kCapabilityPackedExperts = 1U << 8,   // sum_packed_experts
 };
 
 struct DeviceInfo {
@@ -65,6 +67,7 @@ struct ContextLimits {
   uint64_t gather_bytes = 0;  // the largest result of an all-gather; 0: there is none
   int32_t gathers_on_host = 0;     // gathers go through host memory, since `reaches` returns 0 for the shards
   int32_t waits_within_steps = 0;  // 1: rows leave and return within a step, so no step is recorded
+  PackedExpertLimits packed;
 };
 
 enum class StepAction : int32_t {
@@ -138,6 +141,14 @@ struct KernelTable {
   // of the outputs, prescale applied, each element rounded to f16 if the format is quantized. For tests,
   // conversion and inspection.
   Status (*dequantize)(Device* device, const Weight* weight, float* host) = nullptr;
+
+  // Host experts on a card. The CPU describes its matrices and copies within host memory with all its
+  // threads; the card multiplies with the bits of the CPU (kCapabilityPackedExperts). describe_weight returns
+  // unsupported if the matrix is not in packed form (is_packed_form).
+  Status (*describe_weight)(const Weight* weight, PackedWeight* described) = nullptr;
+  Status (*copy_pieces)(Context* context, const CopyPiece* pieces, int32_t count) = nullptr;
+  // Waits for the result. Never while a step is recorded.
+  Status (*sum_packed_experts)(Context* context, const PackedExpertsParams* params) = nullptr;
 
   // Contexts.
   Status (*create_context)(Device* device, const ContextLimits* limits, Context** context) = nullptr;

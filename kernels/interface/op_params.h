@@ -157,6 +157,7 @@ struct LinearParams {
   void* output = nullptr;       // [rows, N] activation dtype, or nullptr
   float* residual = nullptr;    // [rows, N] f32: the product is added to it, or nullptr
   float* output_f32 = nullptr;  // [rows, N] f32, or nullptr. Exactly one of the three outputs is set
+  int32_t output_stride = 0;    // elements between rows of the output; 0: N
 };
 
 // cos and sin of position * inv_freq, computed once per step for all layers that share the frequencies.
@@ -300,9 +301,15 @@ struct SelectKeysParams : IndexerSpec {
 struct AllGatherParams {
   ColumnSplit columns;
   const void* input = nullptr;  // [rows, columns.own()]; nullptr if the shard has no columns
+  int32_t input_stride = 0;     // elements between rows of the input; 0: columns.own()
   int32_t rows = 0;
   DType dtype = DType::f32;
-  void* output = nullptr;  // [rows, columns.total()], or nullptr: this shard does not receive the result
+  // [rows, columns.total()], or nullptr: this shard does not receive the result. The input may be this
+  // shard's columns of the output.
+  void* output = nullptr;
+  // [columns.total()] in device memory, or nullptr: column c of the result goes to column place[c] of the
+  // output, the row order of the matrix that reads it. For rows of a 16-bit activation dtype only.
+  const int32_t* place = nullptr;
 };
 
 // Small operations on rows that only few model families need. The parameters select f32 or the activation

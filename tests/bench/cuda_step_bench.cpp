@@ -1,7 +1,10 @@
 // Decode and prefill steps of Llama shapes with random weights, through the kernel table alone, and the
-// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b]
+// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [70b] [70b/2] [8b/2]
 // [gptq|fp8|float8|f16|TRELLIS|BLOCKS] [quick] [only=TEXT], with TRELLIS one of mul1, mcg and 3inst, and
 // BLOCKS one of q4_0, q8_0, q4_k, q5_k, q6_k and iq4_xs
+//
+// 70b has four layers and a small vocabulary; 70b/2 and 8b/2 are matrices of one of two shards, for
+// only="det linear".
 //
 // EXL2 weights have 3, 4 and 5 bits (20, 65 and 15 % of the rows, groups of 128), the head 6 bits; rows of
 // q/k/v, o, gate/up and the head are permuted. FP8 weights have a scale for each block of 128 x 128, and an
@@ -38,9 +41,14 @@ using namespace quire::bench;
 struct Shape {
   const char* name;
   int32_t hidden, inner, layers, heads, kv_heads, dim, vocabulary;
+  int32_t shards = 1;  // each matrix has the columns of one of so many shards: for single kernels only
 };
 constexpr Shape kShapes[] = {{"llama-3.1-8b", 4096, 14336, 32, 32, 8, 128, 128256},
-                             {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256}};
+                             {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256},
+                             {"llama-3.1-70b", 8192, 28672, 4, 64, 8, 128, 8192},
+                             {"llama-3.1-70b in 2", 8192, 28672, 4, 64, 8, 128, 8192, 2},
+                             {"llama-3.1-8b in 2", 4096, 14336, 8, 32, 8, 128, 8192, 2}};
+constexpr const char* kShapeWords[] = {"8b", "1b", "70b", "70b/2", "8b/2"};
 
 struct Results {
   std::string json;
@@ -107,17 +115,19 @@ class Model {
     };
     hidden_order_ = order(shape.hidden);
     attention_order_ = order(shape.heads * shape.dim);
-    inner_order_ = order(shape.inner);
+    inner_order_ = order(shape.inner / shape.shards);
     for (size_t k = 0; k < group_of_row_.size(); ++k) group_of_row_[k] = static_cast<int32_t>(k / 128);
     const double start = seconds();
-    const int32_t kv = shape.kv_heads * shape.dim;
+    const int32_t kv = shape.kv_heads * shape.dim / shape.shards;
+    const int32_t query = shape.heads * shape.dim / shape.shards, hidden = shape.hidden / shape.shards;
+    const int32_t inner = shape.inner / shape.shards;
     for (int32_t l = 0; l < shape.layers; ++l) {
-      qkv.push_back(matrix({{shape.hidden, shape.heads * shape.dim}, {shape.hidden, kv}, {shape.hidden, kv}},
-                           &hidden_order_, nullptr, 4));
-      output.push_back(matrix({{shape.heads * shape.dim, shape.hidden}}, &attention_order_, nullptr, 4));
-      gate_up.push_back(matrix({{shape.hidden, shape.inner}, {shape.hidden, shape.inner}}, &hidden_order_,
-                               &inner_order_, 4));
-      down.push_back(matrix({{shape.inner, shape.hidden}}, nullptr, nullptr, 4));
+      qkv.push_back(matrix({{shape.hidden, query}, {shape.hidden, kv}, {shape.hidden, kv}}, &hidden_order_,
+                           nullptr, 4));
+      output.push_back(matrix({{shape.heads * shape.dim, hidden}}, &attention_order_, nullptr, 4));
+      gate_up.push_back(
+          matrix({{shape.hidden, inner}, {shape.hidden, inner}}, &hidden_order_, &inner_order_, 4));
+      down.push_back(matrix({{shape.inner, hidden}}, nullptr, nullptr, 4));
     }
     head = matrix({{shape.hidden, shape.vocabulary}}, &hidden_order_, nullptr, 6);
     load_seconds = seconds() - start;
@@ -289,7 +299,9 @@ struct Load {
   int32_t shared_pages = 0;  // with which all jobs begin
   bool once = true;          // if false, shared pages are read once per job
   int32_t spread = 0;        // contexts are up to this many tokens shorter than `context`
+  bool verifies = false;     // draws from each token of a job, as if all but the first were draft tokens
 
+  int32_t num_rows() const { return verifies ? jobs * tokens : jobs; }
   // Returns the context of a job; contexts are evenly spread, in mixed order.
   int32_t context_of(int32_t job) const {
     return spread == 0 ? context
@@ -308,7 +320,7 @@ class Runner {
     ContextLimits limits;
     limits.max_tokens = std::max(total, 64);
     limits.max_sequences = sequences;
-    limits.max_logit_rows = load.jobs;
+    limits.max_logit_rows = load.num_rows();
     limits.max_pages_per_sequence = pages_each_;
     limits.max_columns = 2 * s.inner;
     limits.vocab_size = s.vocabulary;
@@ -325,7 +337,7 @@ class Runner {
     space_.activated = take(tokens * columns(s.inner) * 2);
     space_.rope_cos = static_cast<float*>(take(tokens * columns(s.dim / 2) * 4));
     space_.rope_sin = static_cast<float*>(take(tokens * columns(s.dim / 2) * 4));
-    space_.logits = static_cast<float*>(take(columns(load.jobs) * columns(s.vocabulary) * 4));
+    space_.logits = static_cast<float*>(take(columns(load.num_rows()) * columns(s.vocabulary) * 4));
     kv_shape_ = {load.format, load.format, 256, sequences * pages_each_, s.kv_heads, s.dim};
     kv_.keys = random_pages(kv_data_bytes(kv_shape_, load.format), load.format == KvFormat::f16);
     kv_.values = random_pages(kv_data_bytes(kv_shape_, load.format), load.format == KvFormat::f16);
@@ -347,8 +359,8 @@ class Runner {
   // Returns the median seconds of a step with a greedy draw on the device.
   double measure(int steps, bool sampling) {
     std::vector<double> times;
-    std::vector<SampleOutcome> outcomes(static_cast<size_t>(load_.jobs));
-    std::vector<SampleRow> rows(static_cast<size_t>(load_.jobs));
+    std::vector<SampleOutcome> outcomes(static_cast<size_t>(load_.num_rows()));
+    std::vector<SampleRow> rows(static_cast<size_t>(load_.num_rows()));
     for (size_t r = 0; r < rows.size(); ++r) rows[r].logit_row = static_cast<int32_t>(r);
     for (int i = 0; i < steps + 4; ++i) {
       const double start = seconds();
@@ -358,7 +370,7 @@ class Runner {
         p.logits = space_.logits;
         p.stride = p.vocab_size = model_.shape().vocabulary;
         p.rows = rows.data();
-        p.num_rows = load_.jobs;
+        p.num_rows = load_.num_rows();
         p.outcomes = outcomes.data();
         model_.check(table_.sample(context_, &p), "sample");
       }
@@ -488,12 +500,13 @@ class Runner {
     starts_.push_back(0);
     for (int32_t j = 0; j < load_.jobs; ++j) {
       add_sequence(j, load_.context_of(j), load_.tokens);
-      rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
+      const int32_t drawn = load_.verifies ? load_.tokens : 1;
+      for (int32_t row = drawn; row > 0; --row) rows_.push_back(static_cast<int32_t>(ids_.size()) - row);
     }
     if (load_.prompt > 0) add_sequence(load_.jobs, 0, load_.prompt);
     host_.num_tokens = static_cast<int32_t>(ids_.size());
     host_.num_sequences = static_cast<int32_t>(lengths_.size());
-    host_.num_logit_rows = load_.jobs;
+    host_.num_logit_rows = load_.num_rows();
     host_.max_query_tokens = std::max(load_.tokens, load_.prompt);
     host_.max_kv_tokens = std::max(load_.context + load_.tokens, load_.prompt);
     host_.page_table_stride = pages_each_;
@@ -721,6 +734,10 @@ struct Bench {
         const std::string name = mode + " decode " + std::to_string(jobs) + " x 256";
         if (!wanted(name) && !(jobs == 64 && wanted(mode + " linear"))) continue;
         Runner runner(table, device, model, {jobs, 1, 255});
+        if (model.shape().shards > 1) {
+          kernels(table, model, runner, mode, {64, 32, 16, 8, 1});
+          continue;
+        }
         const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
         line(name, runner.measure(40, true), jobs, bytes);
         line(name + ", no draw", runner.measure(40, false), jobs, bytes);
@@ -730,6 +747,16 @@ struct Bench {
         if (jobs == 64 && !quick) kernels(table, model, runner, mode, {64, 32, 16, 8, 1});
         if ((jobs == 1 || jobs == 8 || jobs == 32) && !quick) beside(table, device, model, runner, name);
       }
+    }
+    for (const int32_t jobs : {1, 8, 32}) {
+      const std::string name = mode + " verify " + std::to_string(jobs) + " x 5 after 256";
+      if (!deterministic || !wanted(name)) continue;
+      Load load{jobs, 5, 256};
+      load.verifies = true;
+      Runner runner(table, device, model, load);
+      const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
+      line(name, runner.measure(40, true), load.num_rows(), bytes);
+      line(name + ", queued, no draw", runner.measure_queued(40), load.num_rows(), bytes);
     }
     for (const int32_t prompt : {64, 256, 1024}) {
       const std::string what = "256 x 256 and a prompt of " + std::to_string(prompt);
@@ -799,7 +826,8 @@ struct Bench {
 int main(int argc, char** argv) {
   if (argc < 3)
     stop(
-        "usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16|TRELLIS|BLOCKS] [quick] "
+        "usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [70b] [70b/2] [8b/2] "
+        "[gptq|fp8|float8|f16|TRELLIS|BLOCKS] [quick] "
         "[only=TEXT]");
   Bench bench{&open_plugin(argv[1]), 0.0, {}};
   bench.bandwidth = measure_read_bandwidth();
@@ -827,8 +855,9 @@ int main(int argc, char** argv) {
   }
   const RawWords raw = raw_words(bench.weight_format, bench.blocks);
   for (const std::string& word : words) {
-    if (word != "8b" && word != "1b") continue;
-    const Shape& shape = kShapes[word == "1b" ? 1 : 0];
+    const auto* const found = std::find(std::begin(kShapeWords), std::end(kShapeWords), word);
+    if (found == std::end(kShapeWords)) continue;
+    const Shape& shape = kShapes[found - std::begin(kShapeWords)];
     bench.run(shape, true, raw);
     if (bench.wanted(std::string(shape.name) + " fast prefill 2048")) bench.run(shape, false, raw);
   }

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compares Quire and llama.cpp in turns in one run: prefill and decode of one shape, random weights of about 4 bits in both.
+"""Compares Quire and llama.cpp in turns in one run: prefill and decode of one GGUF file with random weights.
 
     python3 tests/bench/llama_cpp.py --quire build/release/bin/quire --peer .../llama-batched-bench --work /tmp/peer
 
 The source of llama.cpp is in the Python package llama-cpp-python (`pip download --no-binary :all: llama-cpp-python`);
 `llama-batched-bench` is a separate target of its build. This script writes its model with the package gguf, which is next
-to that source. Prints a table, or JSON with --json: medians over the rounds, with the lowest and highest values."""
+to that source. QUIRE_CPU_ISA=avx2 compares with a build of llama.cpp without AVX-512. Prints a table, or JSON with --json:
+medians over the rounds, with the lowest and highest values."""
 import argparse
 import json
 import os
@@ -18,20 +19,21 @@ import sys
 # size.
 SHAPES = {"llama-3.2-1b": (16, 2048, 8192, 32, 8, 64, 128256), "llama-3.1-8b": (32, 4096, 14336, 32, 8, 128, 128256)}
 TIED = {"llama-3.2-1b"}
-BLOCKS = {"Q4_0": (32, 18, (0,)), "Q6_K": (256, 210, (208,))}  # weights, bytes, positions of f16 scales
+# Weights, bytes, positions of f16 scales, value of the scales.
+BLOCKS = {"Q4_0": (32, 18, (0,), 0.002), "Q4_K": (256, 144, (0, 2), 1e-4), "Q6_K": (256, 210, (208,), 1e-5)}
 
 
 def random_blocks(numpy, generator, rows, columns, kind):
     """Returns random codes with scales that keep the numbers of a step small."""
-    weights, size, scales = BLOCKS[kind]
+    weights, size, scales, scale = BLOCKS[kind]
     blocks = generator.integers(0, 256, (rows, columns // weights, size), dtype=numpy.uint8)
     for at in scales:
-        blocks[:, :, at:at + 2] = numpy.frombuffer(numpy.float16(0.002 if kind == "Q4_0" else 1e-5).tobytes(), dtype=numpy.uint8)
+        blocks[:, :, at:at + 2] = numpy.frombuffer(numpy.float16(scale).tobytes(), dtype=numpy.uint8)
     return blocks.reshape(rows, -1)
 
 
-def write_model(path, name):
-    """Writes the shape in Q4_0 with its head in Q6_K, like llama.cpp's own quantization. Without a tokenizer."""
+def write_model(path, name, blocks):
+    """Writes the shape in blocks of one type with its head in Q6_K, like llama.cpp's own quantization. Without a tokenizer."""
     import gguf
     import numpy
     layers, width, inner, heads, kv_heads, size, words = SHAPES[name]
@@ -51,13 +53,13 @@ def write_model(path, name):
     writer.add_vocab_size(words)
     writer.add_tokenizer_model("no_vocab")
 
-    def add(tensor, rows, columns, kind="Q4_0"):
+    def add(tensor, rows, columns, kind=blocks):
         writer.add_tensor(tensor, random_blocks(numpy, generator, rows, columns, kind), raw_dtype=gguf.GGMLQuantizationType[kind])
 
     def add_norm(tensor):
         writer.add_tensor(tensor, numpy.ones(width, dtype=numpy.float32))
 
-    add("token_embd.weight", words, width, "Q6_K" if name in TIED else "Q4_0")
+    add("token_embd.weight", words, width, "Q6_K" if name in TIED else blocks)
     for layer in range(layers):
         block = f"blk.{layer}."
         add_norm(block + "attn_norm.weight")
@@ -95,23 +97,23 @@ def of_peer(program, model, given):
     return {line["pl"]: (line["speed_pp"], line["speed_tg"]) for line in lines}
 
 
-def of_quire(program, given, arguments):
-    out = run([program, "bench", "--json", "--synthetic", given.shape, "--format", "exl2", "--bits", "4.0", "--device", given.device,
-               "--batch", ",".join(map(str, given.batch)), "--prompt-tokens", str(given.prompt_tokens), "--new-tokens",
-               str(given.new_tokens), *(["--threads", str(given.threads)] if given.device == "cpu" else []), *arguments])
+def of_quire(program, model, given, arguments):
+    out = run([program, "bench", "--json", "--model", model, "--device", given.device, "--batch", ",".join(map(str, given.batch)),
+               "--prompt-tokens", str(given.prompt_tokens), "--new-tokens", str(given.new_tokens),
+               *(["--threads", str(given.threads)] if given.device == "cpu" else []), *arguments])
     results = json.loads(out)["results"]
     return {r["batch"]: (r["prefill_tokens_per_second"], r["decode_tokens_per_second"]) for r in results}
 
 
 def measure(given):
     """Measures every program once per round, so that other load on the machine affects all alike."""
-    model = os.path.join(given.work, given.shape + ".gguf")
+    model = os.path.join(given.work, f"{given.shape}-{given.blocks}.gguf")
     if not os.path.exists(model):
         os.makedirs(given.work, exist_ok=True)
-        write_model(model, given.shape)
-    ways = {"llama.cpp": lambda: of_peer(given.peer, model, given), "Quire": lambda: of_quire(given.quire, given, [])}
+        write_model(model, given.shape, given.blocks)
+    ways = {"llama.cpp": lambda: of_peer(given.peer, model, given), "Quire": lambda: of_quire(given.quire, model, given, [])}
     if given.device == "cpu":
-        ways["Quire, 8-bit activations"] = lambda: of_quire(given.quire, given, ["--activation-dtype", "i8"])
+        ways["Quire, 8-bit activations"] = lambda: of_quire(given.quire, model, given, ["--activation-dtype", "i8"])
     found = {way: [] for way in ways}
     for turn in range(given.rounds):
         for way, speeds in ways.items():
@@ -137,6 +139,7 @@ def main():
     parser.add_argument("--peer", required=True, help="llama-batched-bench")
     parser.add_argument("--work", default="/tmp/quire-peer", help="where the peer's model is written and kept")
     parser.add_argument("--shape", choices=SHAPES, default="llama-3.2-1b")
+    parser.add_argument("--blocks", choices=["Q4_0", "Q4_K"], default="Q4_0")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--gpu-layers", type=int, default=0, help="of the peer: 99 for all of them")
     parser.add_argument("--threads", type=int, default=2)

@@ -72,8 +72,8 @@ void notify_change(const void* place);
 void wait_for_peers();
 // Ends the process if the card of the running kernel has no access to that memory.
 void check_peer(const void* place);
-// Returns the polls after which a wait for a peer ends.
-uint32_t max_polls();
+// Returns the time of waits for peers in nanoseconds. Only tests let it pass.
+uint64_t wait_time();
 // Queues work of the copy engine, which is executed at some later time while threads wait.
 void run_later(std::function<void()> work);
 // Waits until `threads` threads of the block have reached barrier `id`; 0: all that have not ended.
@@ -255,6 +255,15 @@ inline unsigned __float_as_uint(float v) {
 }
 inline float __int_as_float(int v) {
   return emulated_cast<float>(v);
+}
+inline int __float_as_int(float v) {
+  return emulated_cast<int>(v);
+}
+inline int __float2int_rn(float v) {
+  return static_cast<int>(std::lrint(v));
+}
+inline float __int2float_rn(int v) {
+  return static_cast<float>(v);
 }
 inline float __fmul_rn(float a, float b) {
   return a * b;

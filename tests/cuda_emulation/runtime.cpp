@@ -84,7 +84,7 @@ std::map<uintptr_t, Piece> pieces;  // card memory; guarded by pieces_mutex
 thread_local int current_card = 0;
 std::atomic<bool> reaches[kQuireMaxEmulatedCards][kQuireMaxEmulatedCards];  // [from][to], with access
 std::atomic<bool> is_lost[kQuireMaxEmulatedCards];
-std::atomic<uint32_t> polls_of_a_wait{UINT32_MAX};
+std::atomic<uint64_t> time_of_waits{0};  // ns
 
 cudaError_t state_of(int card) {
   return is_lost[card] ? cudaErrorLaunchFailure : cudaSuccess;
@@ -119,8 +119,8 @@ bool may_access(int device, const void* place) {
   return piece->second.card == device || reaches[device][piece->second.card];
 }
 
-uint32_t max_polls() {
-  return polls_of_a_wait;
+uint64_t wait_time() {
+  return time_of_waits;
 }
 
 size_t shared_per_multiprocessor() {
@@ -160,9 +160,9 @@ __attribute__((visibility("default"))) void quire_emulated_refuse_pinned(int64_t
   host_allocations_left = nth;
 }
 
-// For tests: bounds the polls of each wait for a peer from now on; UINT32_MAX: no bound.
-__attribute__((visibility("default"))) void quire_emulated_bound_polls(uint32_t polls) {
-  polls_of_a_wait = polls;
+// For tests: lets time pass for waits for peers, which are bounded by it. It does not pass by itself.
+__attribute__((visibility("default"))) void quire_emulated_pass_wait_time(uint64_t nanoseconds) {
+  time_of_waits += nanoseconds;
 }
 
 // For tests: loses a card, or repairs it. A lost card computes nothing, and its calls fail.

@@ -68,7 +68,7 @@ generate() {
 # and in two shards. Without a second card, tests of two shards on one card alone.
 shards() {
   local prompt="Once upon a time" both=$device,${SECOND_DEVICE:-} program shape count devices
-  timeout 200 "$build/bin/kernels_cuda_test" --gtest_filter='*GatherTest*' >"$out/gather_test.log" 2>&1 ||
+  timeout 200 "$build/bin/kernels_cuda_test" --gtest_filter='*Gather*' >"$out/gather_test.log" 2>&1 ||
     { echo "gathers failed with $?"; failed=1; }
   grep -E '^\[  (PASSED|FAILED|SKIPPED)|Failure$' "$out/gather_test.log" | head -n 20
   for program in "model_spread_shards_test *" "model_shards_test Shards.*" "core_models_test *OfShards*"; do

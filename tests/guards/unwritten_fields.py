@@ -10,7 +10,8 @@ import guard
 
 INTERFACE = "kernels/interface/"
 WRITERS = ("core/", "capi/src/", "kernels/interface/")
-FILLED_BY_BACKENDS = {"Backend", "DeviceInfo", "KernelTable", "MemoryUse", "SampleOutcome"}
+FILLED_BY_BACKENDS = {"Backend", "CopyPiece", "DeviceInfo", "KernelTable", "MemoryUse", "PackedOrder", "PackedPart",
+                      "PackedWeight", "QuantRun", "SampleOutcome"}
 # Fields that need no writer, with reasons.
 EXEMPT = {
     "BatchView.num_single": "of a backend itself, which counts it where it places a batch",

@@ -12,13 +12,13 @@
 #include "kernels/cpu/state/state_work.h"
 #include "kernels/interface/block_codes.h"
 #include "kernels/interface/op_params.h"
+#include "kernels/interface/packed_experts.h"
 #include "kernels/interface/trellis.h"
 
 namespace quire::kernels {
 
-inline constexpr int32_t kPanelColumns = 16;
-inline constexpr int32_t kBlockRows = 32;  // rows of a quantized block
-inline constexpr int32_t kSpanBlocks = 4;  // blocks of activations that share a scale
+inline constexpr int32_t kPanelColumns = kPackedColumns;
+inline constexpr int32_t kBlockRows = kPackedRows;  // rows of a quantized block
 // Blocks of 32 rows whose terms are a record, for terms with factors.
 inline constexpr int32_t kFactorBlocks = 8;
 inline constexpr int32_t kAttentionRows = 16;  // query rows of a tile
@@ -61,12 +61,6 @@ struct QuantRowSource {
   const int32_t* order = nullptr;
   int32_t num_in = 0;
   int32_t num_blocks = 0;
-};
-
-// Consecutive groups of one width.
-struct QuantRun {
-  int32_t bits = 0;
-  int32_t num_groups = 0;
 };
 
 inline constexpr int32_t kLineWords = 16;  // words of a cache line

@@ -2,6 +2,7 @@
 // Bytes: reads the step's qkv once, writes its queries once, and writes the new rows of the pages once.
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/kv_row.cuh"
+#include "kernels/cuda/attention/lane_head.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/ptx.cuh"
 
@@ -36,50 +37,8 @@ __global__ void __launch_bounds__(32 * kWarps) append_kernel(const __grid_consta
   }
 }
 
-// Part of a head held by one lane: elements lane, lane + 32 and so on. Results are bit-identical to
-// load_head.
-template <int kElements>
-struct LaneHead {
-  float v[kElements];
-
-  __device__ __forceinline__ void normalise(const float* weight, float epsilon, int lane) {
-    float squares = 0.0f;
-#pragma unroll
-    for (const float x : v) squares = __fmaf_rn(x, x, squares);
-#pragma unroll
-    for (int s = 16; s > 0; s >>= 1) squares += __shfl_xor_sync(0xffffffffU, squares, s);
-    const float scale = rsqrtf(__fadd_rn(__fdiv_rn(squares, 32.0f * kElements), epsilon));
-#pragma unroll
-    for (int k = 0; k < kElements; ++k)
-      v[k] = __fmul_rn(__fmul_rn(v[k], scale), weight != nullptr ? weight[lane + 32 * k] : 1.0f);
-  }
-  // Rotates the first half of the dimensions against the second half.
-  __device__ __forceinline__ void rotate(const float (&cosine)[kElements / 2],
-                                         const float (&sine)[kElements / 2]) {
-#pragma unroll
-    for (int k = 0; k < kElements / 2; ++k) {
-      const float x = v[k], y = v[k + kElements / 2];
-      v[k] = __fmaf_rn(x, cosine[k], -__fmul_rn(y, sine[k]));
-      v[k + kElements / 2] = __fmaf_rn(y, cosine[k], __fmul_rn(x, sine[k]));
-    }
-  }
-  // `row` is shared memory of this warp for one head.
-  __device__ __forceinline__ void store(const PageRow& to, KvFormat format, float* row, int lane) const {
-    if (format == KvFormat::f16) {
-#pragma unroll
-      for (int k = 0; k < kElements; ++k) to.put_half(lane + 32 * k, __float2half_rn(v[k]));
-      return;
-    }
-#pragma unroll
-    for (int k = 0; k < kElements; ++k) row[lane + 32 * k] = v[k];
-    __syncwarp();
-    store_row(row, 32 * kElements, format, lane, to);
-    __syncwarp();
-  }
-};
-
-// Handles heads of 32 * kElements dimensions that are rotated completely as two halves, or not at all. Rows
-// stay in registers. Each warp loads kHeadsOfWarp heads of a token at once.
+// Handles heads of 32 * kElements dimensions for which lanes_fit is true. Rows stay in registers. Each warp
+// loads kHeadsOfWarp heads of a token at once.
 constexpr int kHeadsOfWarp = 4;
 template <int kElements>
 __global__ void __launch_bounds__(32 * kWarps) append_lanes_kernel(const __grid_constant__ AppendKvParams p) {
@@ -102,15 +61,8 @@ __global__ void __launch_bounds__(32 * kWarps) append_lanes_kernel(const __grid_
     for (int k = 0; k < kElements; ++k)
       found[h][k] = h < count ? from[32 * (h * kElements + k)] : __float2half(0.0f);
   }
-  float cosine[kElements / 2] = {}, sine[kElements / 2] = {};
-  if (turns) {
-    const size_t row = static_cast<size_t>(token) * (16 * kElements) + lane;
-#pragma unroll
-    for (int k = 0; k < kElements / 2; ++k) {
-      cosine[k] = p.cos[row + 32 * k];
-      sine[k] = p.sin[row + 32 * k];
-    }
-  }
+  LaneAngles<kElements> angles;
+  if (turns) angles.load(p, token, lane);
   const TokenRows pages(p, token);
 #pragma unroll
   for (int h = 0; h < kHeadsOfWarp; ++h) {
@@ -125,7 +77,7 @@ __global__ void __launch_bounds__(32 * kWarps) append_lanes_kernel(const __grid_
       continue;
     }
     if (normed) own.normalise(head < queries ? p.q_norm : p.k_norm, p.qk_norm_epsilon, lane);
-    if (turns) own.rotate(cosine, sine);
+    if (turns) own.rotate(angles);
     if (head >= queries) {
       own.store(key_row(p, pages.row(head - queries)), p.kv_shape.key_format, rows[warp], lane);
     } else if (normed || turns) {
@@ -183,17 +135,15 @@ __global__ void copy_page_kernel(CopyPageParams p) {
 }  // namespace
 
 cudaError_t launch_append(const AppendKvParams& p, Launch l) {
-  const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads, dim = p.heads.head_dim;
-  const bool halves = p.rope == RopeStyle::none || p.rotary_dim == 0 ||
-                      (p.rope == RopeStyle::neox_halves && p.rotary_dim == dim);
+  const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads;
   const auto launch = [&](auto kernel, int heads_of_block) {
     const dim3 grid(static_cast<unsigned>((heads + heads_of_block - 1) / heads_of_block),
                     static_cast<unsigned>(p.batch.num_tokens));
     return launch_kernel(kernel, grid, dim3(32 * kWarps), 0, l.stream, l.dependent, p);
   };
-  if (halves && dim == 64) return launch(append_lanes_kernel<2>, kWarps * kHeadsOfWarp);
-  if (halves && dim == 128) return launch(append_lanes_kernel<4>, kWarps * kHeadsOfWarp);
-  return launch(append_kernel, kWarps);
+  if (!lanes_fit(p)) return launch(append_kernel, kWarps);
+  return launch(p.heads.head_dim == 64 ? append_lanes_kernel<2> : append_lanes_kernel<4>,
+                kWarps * kHeadsOfWarp);
 }
 
 cudaError_t launch_copy_page(const CopyPageParams& p, Launch l) {

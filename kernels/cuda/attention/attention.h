@@ -67,10 +67,15 @@ int few_rows(const AttentionParams& params);
 // Attention for sequences with few rows; launch_attention_prefill handles the others. `place`
 // [num_heads * head_dim] is the position of each output column, or nullptr. `max_chunks` is an upper bound
 // for the chunks of any sequence of the step. `shared` may be nullptr; its keys are read once for all
-// sequences that share them, by a separate kernel before this one.
+// sequences that share them, by a separate kernel before this one. If `append` is given, the kernel also
+// writes the tokens' keys and values to the cache, as launch_attention_single does; only if appends_drafts is
+// true.
 bool decode_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
-cudaError_t launch_attention_decode(const AttentionParams& params, const int32_t* place,
-                                    const SplitResources& room, const SharedKeys* shared, Launch launch);
+// appends_drafts returns true for steps whose append the kernel can do.
+bool appends_drafts(const AttentionParams& params, const Device& device);
+cudaError_t launch_attention_decode(const AttentionParams& params, const AppendKvParams* append,
+                                    const int32_t* place, const SplitResources& room,
+                                    const SharedKeys* shared, Launch launch);
 // Attention for steps in which every sequence has one token, for common head sizes and formats. If `append`
 // is given, the kernel also writes the tokens' keys and values to the cache, and reads the queries of qkv as
 // the projection wrote them. In that case the pages must not have been written since bind_batch.

@@ -5,6 +5,12 @@
 // once. The four warps of a block split the chunk's keys for the scores and the head dimension for the
 // values. The last block to finish a tile merges its chunks in order.
 //
+// With `append`, blocks load the keys and values of earlier tokens while the previous kernel still runs. Then
+// they make the queries of their rows, and the keys and values of the step's tokens in their chunk, from the
+// results of the projection: norm, rotary embedding, f16. Each tile of rows makes those keys and values for
+// itself, and the tile with a token's first row writes its key and value to the cache, so no block waits for
+// another.
+//
 // Bytes: keys and values once; per chunk and row head_dim + 2 floats of partial results, written and read in
 // L2 (3 % of the pages' bytes for f16 and 4 rows, 11 % for q4).
 #include <algorithm>
@@ -12,15 +18,18 @@
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_merge.cuh"
 #include "kernels/cuda/attention/attention_shared.cuh"
+#include "kernels/cuda/attention/lane_head.cuh"
 #include "kernels/cuda/device/device.h"
 
 namespace quire::kernels {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int kWarps = kThreads / 32;
 
 struct DecodeArguments {
   AttentionParams p;
+  AppendKvParams append;  // used by the kernels that append
   const int32_t* place;
   MergeArguments merge;
 };
@@ -28,15 +37,127 @@ struct DecodeArguments {
 template <int HD, int kHeld>
 constexpr uint32_t kSharedBytes = chunks_bytes(kHeld, kTileRows, HD);
 
-// kHeld: see held_chunks.
-template <int HD, int kHeld>
+// Heads of the step that a block makes of the projection's results: the queries of its rows, then the keys
+// and the values of the tokens whose positions are in its chunk.
+struct BlockHeads {
+  int first_row, rows;           // queries
+  int first_token, first_place;  // of the keys and values: token of the batch, and place in the chunk
+  int num_tokens;
+
+  __device__ __forceinline__ BlockHeads(const QueryRows& q, int first_row, int rows, int chunk,
+                                        int first_position)
+      : first_row(first_row), rows(rows) {
+    const int before = max(0, chunk * kChunkTokens - first_position);  // tokens in earlier chunks
+    first_token = q.first_token + before;
+    first_place = first_position + before - chunk * kChunkTokens;
+    num_tokens =
+        max(0, min(q.first_token + q.group.quotient(q.num_rows) - first_token, kChunkTokens - first_place));
+  }
+  __device__ __forceinline__ int count() const { return rows + 2 * num_tokens; }
+  // Returns true if a row of the sequence is one of the block's queries.
+  __device__ __forceinline__ bool has_row(int row) const {
+    return row >= first_row && row < first_row + rows;
+  }
+};
+
+// Heads kWarps apart of a block's heads, in the registers of one warp.
+template <int HD>
+class LoadedHeads {
+ public:
+  static constexpr int kAtOnce = 4;
+
+  // Loads heads `first`, first + kWarps and so on. Called by all lanes of a warp.
+  __device__ __forceinline__ void load(const AppendKvParams& p, const QueryRows& q, const BlockHeads& heads,
+                                       int first, int lane) {
+    const int queries = p.heads.num_heads, keys = p.heads.num_kv_heads;
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int n = first + i * kWarps;
+      if (n >= heads.count()) break;
+      const int of_tokens = n - heads.rows;
+      const bool is_query = of_tokens < 0, is_value = of_tokens >= heads.num_tokens;
+      const int row = heads.first_row + n;
+      const int token =
+          is_query ? q.token(row) : heads.first_token + of_tokens - (is_value ? heads.num_tokens : 0);
+      const int head = is_query ? q.head(row) : queries + q.kv_head + (is_value ? keys : 0);
+      const auto* from = q.qkv + static_cast<size_t>(token) * q.row_stride + head * HD + lane;
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) found_[i][k] = from[32 * k];
+      if (rotates(p) && !is_value) angles_[i].load(p, token, lane);
+    }
+  }
+
+  // Stores the queries in `queries` [16][HD], and keys and values in the tiles of the chunk, [128][HD] each.
+  // Also writes keys and values to the cache if the block has the first row of their token.
+  __device__ __forceinline__ void store(const AppendKvParams& p, const QueryRows& q, const BlockHeads& heads,
+                                        int first, uint8_t* queries, uint8_t* keys, uint8_t* values,
+                                        int lane) {
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int n = first + i * kWarps;
+      if (n >= heads.count()) break;
+      const int of_tokens = n - heads.rows;
+      const bool is_query = of_tokens < 0, is_value = of_tokens >= heads.num_tokens;
+      LaneHead<kElements> own;
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) own.v[k] = __half2float(found_[i][k]);
+      if (p.qk_norm == QkNorm::each_head && !is_value)
+        own.normalise(is_query ? p.q_norm : p.k_norm, p.qk_norm_epsilon, lane);
+      if (rotates(p) && !is_value) own.rotate(angles_[i]);
+      if (is_query) {
+        put(own, queries, n, lane);
+        continue;
+      }
+      const int number = of_tokens - (is_value ? heads.num_tokens : 0);
+      put(own, is_value ? values : keys, heads.first_place + number, lane);
+      const int token = heads.first_token + number;
+      if (!heads.has_row((token - q.first_token) * q.group.value)) continue;
+      const size_t at = TokenRows(p, token).row(q.kv_head);
+      own.store(is_value ? value_row(p, HD, at) : key_row(p, at), KvFormat::f16, nullptr, lane);
+    }
+  }
+
+ private:
+  static constexpr int kElements = HD / 32;
+
+  __device__ __forceinline__ static void put(const LaneHead<kElements>& head, uint8_t* tile, int row,
+                                             int lane) {
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) put_query<HD>(tile, row, KvFormat::f16, lane + 32 * k, head.v[k]);
+  }
+
+  __half found_[kAtOnce][kElements];
+  LaneAngles<kElements> angles_[kAtOnce];
+};
+
+// Makes the heads of a block and stores them in shared memory: queries [16][HD] behind the tiles of keys and
+// values at the beginning of `shared`, whose copies have been started.
+template <int HD>
+__device__ __forceinline__ void make_heads(const DecodeArguments& a, const QueryRows& q,
+                                           const BlockHeads& heads, uint8_t* shared) {
+  constexpr uint32_t kTileBytes = kChunkTokens * HD * 2;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  LoadedHeads<HD> loaded;
+  loaded.load(a.append, q, heads, warp, lane);
+  // The copies fill the places of the step's tokens with zeros.
+  wait_for_copies<0>();
+  __syncthreads();
+#pragma unroll 1
+  for (int first = warp; first < heads.count(); first += kWarps * LoadedHeads<HD>::kAtOnce) {
+    if (first != warp) loaded.load(a.append, q, heads, first, lane);
+    loaded.store(a.append, q, heads, first, shared + 2 * kTileBytes, shared, shared + kTileBytes, lane);
+  }
+}
+
+// kHeld: see held_chunks. kAppends: the tokens of the step are not in the cache yet; requires appends_drafts.
+template <int HD, int kHeld, bool kAppends>
 __global__ void __launch_bounds__(kThreads)
     attention_decode_kernel(const __grid_constant__ DecodeArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float maxima[4][kTileRows];
   __shared__ float totals[2][kTileRows];  // maximum and sum of a chunk, or of all chunks
   release_successor();
-  wait_for_predecessor();
+  if (!kAppends) wait_for_predecessor();
 
   const AttentionParams& p = a.p;
   const int row_tiles = gridDim.y / p.batch.num_sequences;
@@ -74,19 +195,30 @@ __global__ void __launch_bounds__(kThreads)
   static_assert(kHeld == 2 || HD >= kChunkTokens);
   const uint32_t keys = shared_address(shared), values = keys + (kHeld - 1) * kTileBytes;
   const uint32_t queries = shared_address(query_tile), weights = shared_address(weight_tile);
-  const int first_key = rule.first_key(first_position), length = p.batch.kv_lengths[sequence];
+  const int start = p.batch.positions[begin];
+  const int first_key = rule.first_key(first_position);
+  const int length = kAppends ? start : p.batch.kv_lengths[sequence];
   const PageReader key_reader = page_reader<true>(p, sequence, kv_head, first_key, length);
   const PageReader value_reader = page_reader<false>(p, sequence, kv_head, first_key, length);
-  const bool turn = is_quantized(p.kv_shape.key_format);
+  const bool turn = !kAppends && is_quantized(p.kv_shape.key_format);
   if (turn) {
     load_queries<HD, kThreads, kTileRows>(q, first_row, p.kv_shape.key_format, query_tile,
                                           reinterpret_cast<float*>(shared));
     __syncthreads();
   }
-  load_chunk<HD, kThreads, true>(key_reader, chunk, keys);
-  if constexpr (kHeld == 2) load_chunk<HD, kThreads, false>(value_reader, chunk, values);
-  if (!turn) load_queries<HD, kThreads, kTileRows>(q, first_row, KvFormat::f16, query_tile, nullptr);
-  wait_for_copies<kHeld - 1>();
+  if constexpr (kAppends) {
+    static_assert(kHeld == 2);
+    load_f16_chunk<HD, kThreads>(key_reader, chunk, keys);
+    load_f16_chunk<HD, kThreads>(value_reader, chunk, values);
+    commit_copies();
+    wait_for_predecessor();
+    make_heads<HD>(a, q, BlockHeads(q, first_row, rows, chunk, start), shared);
+  } else {
+    load_chunk<HD, kThreads, true>(key_reader, chunk, keys);
+    if constexpr (kHeld == 2) load_chunk<HD, kThreads, false>(value_reader, chunk, values);
+    if (!turn) load_queries<HD, kThreads, kTileRows>(q, first_row, KvFormat::f16, query_tile, nullptr);
+    wait_for_copies<kHeld - 1>();
+  }
   __syncthreads();
 
   // Scores of 16 rows and the warp's 32 keys.
@@ -208,14 +340,16 @@ int tile_rows_of(const AttentionParams& p) {
   return std::min(kTileRows, p.batch.max_query_tokens * (p.heads.num_heads / p.heads.num_kv_heads));
 }
 
-// Calls with each kernel, its head size, the chunks that it holds, and its shared memory.
+// Calls with each kernel, its head size, the chunks that it holds, whether it appends, and its shared memory.
 template <typename Call>
 void each_kernel(Call call) {
-  call(attention_decode_kernel<64, 2>, 64, 2, kSharedBytes<64, 2>);
-  call(attention_decode_kernel<128, 2>, 128, 2, kSharedBytes<128, 2>);
-  call(attention_decode_kernel<128, 1>, 128, 1, kSharedBytes<128, 1>);
-  call(attention_decode_kernel<256, 2>, 256, 2, kSharedBytes<256, 2>);
-  call(attention_decode_kernel<256, 1>, 256, 1, kSharedBytes<256, 1>);
+  call(attention_decode_kernel<64, 2, false>, 64, 2, false, kSharedBytes<64, 2>);
+  call(attention_decode_kernel<64, 2, true>, 64, 2, true, kSharedBytes<64, 2>);
+  call(attention_decode_kernel<128, 2, false>, 128, 2, false, kSharedBytes<128, 2>);
+  call(attention_decode_kernel<128, 2, true>, 128, 2, true, kSharedBytes<128, 2>);
+  call(attention_decode_kernel<128, 1, false>, 128, 1, false, kSharedBytes<128, 1>);
+  call(attention_decode_kernel<256, 2, false>, 256, 2, false, kSharedBytes<256, 2>);
+  call(attention_decode_kernel<256, 1, false>, 256, 1, false, kSharedBytes<256, 1>);
 }
 
 }  // namespace
@@ -234,10 +368,17 @@ bool decode_fits(const AttentionParams& p, int max_chunks, const AttentionScratc
              scratch.partial_floats;
 }
 
-cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* place,
-                                    const SplitResources& room, const SharedKeys* shared, Launch l) {
+bool appends_drafts(const AttentionParams& p, const Device& device) {
+  return lanes_fit(p) && p.kv_shape.key_format == KvFormat::f16 && p.kv_shape.value_format == KvFormat::f16 &&
+         p.batch.max_query_tokens * (p.heads.num_heads / p.heads.num_kv_heads) <= kMaxDraftRows &&
+         held_chunks(device.shared_per_block, p.heads.head_dim) == 2;
+}
+
+cudaError_t launch_attention_decode(const AttentionParams& p, const AppendKvParams* append,
+                                    const int32_t* place, const SplitResources& room,
+                                    const SharedKeys* shared, Launch l) {
   const DecodeArguments a{
-      p, place,
+      p, append != nullptr ? *append : AppendKvParams{}, place,
       merge_arguments(room.max_chunks, tile_rows_of(p), *room.scratch, shared, p.kv_shape.page_tokens)};
   if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, l); e != cudaSuccess) return e;
   const dim3 grid(static_cast<unsigned>(room.max_chunks),
@@ -246,8 +387,8 @@ cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* pla
   const int dim = padded_head_dim(p.heads.head_dim);
   const int held = held_chunks(room.device->shared_per_block, dim);
   cudaError_t error = cudaErrorNotSupported;
-  each_kernel([&](auto kernel, int of_dim, int of_held, uint32_t bytes) {
-    if (of_dim == dim && of_held == held)
+  each_kernel([&](auto kernel, int of_dim, int of_held, bool appends, uint32_t bytes) {
+    if (of_dim == dim && of_held == held && appends == (append != nullptr))
       error = launch_kernel(kernel, grid, dim3(kThreads), bytes, l.stream, l.dependent, a);
   });
   return error;
@@ -255,7 +396,7 @@ cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* pla
 
 cudaError_t setup_attention_decode(int shared_limit) {
   cudaError_t error = cudaSuccess;
-  each_kernel([&](auto kernel, int dim, int held, uint32_t bytes) {
+  each_kernel([&](auto kernel, int dim, int held, bool, uint32_t bytes) {
     if (error == cudaSuccess && held_chunks(static_cast<uint32_t>(shared_limit), dim) == held)
       error = allow_shared(kernel, bytes);
   });

@@ -74,13 +74,13 @@ Status make_communicator(Communicator& all) {
   a.source_words = all.layout.source_words;
   a.round_bytes = all.layout.round_bytes;
   a.control = all.contexts.front()->gathers.control;
-  all.max_blocks = kMaxGatherBlocks;
+  a.max_blocks = kMaxGatherBlocks;
   for (size_t r = 0; r < all.contexts.size(); ++r) {
     const Context& context = *all.contexts[r];
     a.inboxes[r] = inbox_of(context, all.layout);
     const int32_t blocks =
         max_gather_blocks(context.device->num_multiprocessors, shards_on(*context.device, all));
-    all.max_blocks = std::min(all.max_blocks, blocks);
+    a.max_blocks = std::min(a.max_blocks, blocks);
   }
   return Status::ok;
 }
@@ -153,6 +153,8 @@ bool enable_peer_access(const Device& device, const Device& other) {
 
 cudaError_t clear_gathers(Context& c) {
   const GatherMemory& g = c.gathers;
+  c.delayed_gather.reset();
+  c.announced_weights = false;
   *g.control = {};
   if (c.limits.gathers_on_host != 0) std::memset(g.inbox, 0, g.layout.total_bytes);
   cudaError_t error = cudaSuccess;
@@ -175,6 +177,9 @@ Status wait_with_shards(Context& c, cudaEvent_t event) {
     static_cast<void>(cudaGetLastError());
     if (std::chrono::steady_clock::now() >= next_check) {
       check_others(all, c);
+      check_late(all);
+      // The work of this card may never end, if it waits for something else than its peers.
+      if (all.lost.load(std::memory_order_acquire)) break;
       next_check = std::chrono::steady_clock::now() + kCheckTime;
     }
     std::this_thread::yield();
@@ -197,7 +202,10 @@ Status connect_shards(Context* const* contexts, int32_t num_shards, Communicator
   try {
     auto made = std::make_unique<Communicator>(std::vector<Context*>(contexts, contexts + num_shards));
     if (const Status s = make_communicator(*made); s != Status::ok) return s;
-    for (Context* context : made->contexts) context->communicator = made.get();
+    for (int32_t rank = 0; rank < num_shards; ++rank) {
+      contexts[rank]->communicator = made.get();
+      contexts[rank]->rank = rank;
+    }
     *communicator = made.release();
   } catch (const std::bad_alloc&) {
     return Device::fail(Status::out_of_memory, "connecting shards: out of host memory");
@@ -213,12 +221,26 @@ void release_communicator(Communicator* communicator) {
   delete communicator;
 }
 
+namespace {
+
+// Returns true if a norm may read the result of a gather: such a gather is put off.
+bool may_be_normalized(const AllGatherParams& params, const GatherPlan& plan) {
+  return params.dtype == DType::f32 && params.output != nullptr && plan.is_inline;
+}
+
+Status run_gather(Context& c, const DelayedGather& gather) {
+  QUIRE_RETURN_IF_FAILED(c.device->enter());
+  return c.device->check(launch_gather(gather.arguments, gather.plan, c.launch()),
+                         "gathering the columns of shards");
+}
+
+}  // namespace
+
 Status all_gather(Context* context, const AllGatherParams* params) {
   Context& c = *context;
   const ColumnSplit& columns = params->columns;
   if (c.communicator == nullptr || !columns.is_split() ||
-      columns.num_shards != static_cast<int32_t>(c.communicator->contexts.size()) ||
-      c.communicator->contexts[static_cast<size_t>(columns.rank)] != context)
+      columns.num_shards != static_cast<int32_t>(c.communicator->contexts.size()) || columns.rank != c.rank)
     return c.device->fail(
         Status::invalid_argument,
         "all_gather: the context is not connected to these shards, or the columns are not split");
@@ -226,20 +248,57 @@ Status all_gather(Context* context, const AllGatherParams* params) {
   if (const Status s = all.status(); s != Status::ok) return s;
   if (params->rows <= 0) return Status::ok;
   const auto element = static_cast<int32_t>(dtype_bytes(params->dtype));
-  const GatherPlan plan = plan_gather(all.layout, columns, params->rows, element, all.max_blocks);
-  if (plan.rounds == 0)
+  DelayedGather gather{all.arguments,
+                       plan_gather(all.layout, columns, params->rows, element, all.arguments.max_blocks)};
+  if (gather.plan.rounds == 0)
     return c.device->fail(Status::invalid_argument,
                           "all_gather: a row has more bytes than the limits of the context allow");
-  GatherArguments a = all.arguments;
+  GatherArguments& a = gather.arguments;
   for (int32_t r = 0; r <= columns.num_shards; ++r) a.starts[r] = columns.starts[r] * element;
   a.rank = columns.rank;
   a.rows = params->rows;
-  a.rows_per_round = plan.rows_per_round;
-  a.rounds = plan.rounds;
+  a.rows_per_round = gather.plan.rows_per_round;
+  a.rounds = gather.plan.rounds;
+  a.is_alone = shards_on(*c.device, all) == 1;
   a.input = static_cast<const uint8_t*>(params->input);
+  a.input_stride = (params->input_stride != 0 ? params->input_stride : columns.own()) * element;
   a.output = static_cast<uint8_t*>(params->output);
+  a.place = params->place;
   a.state = c.gathers.state;
-  return c.device->check(launch_gather(a, plan, c.stream), "gathering the columns of shards");
+  if (!may_be_normalized(*params, gather.plan)) return run_gather(c, gather);
+  c.delayed_gather = gather;
+  return Status::ok;
+}
+
+Status run_delayed_gather(Context& c) {
+  if (!c.delayed_gather) return Status::ok;
+  const DelayedGather gather = *c.delayed_gather;
+  c.delayed_gather.reset();
+  return run_gather(c, gather);
+}
+
+bool gathers_within(const Context& c, const NormParams& norm) {
+  return c.delayed_gather && gathers_within(c.delayed_gather->arguments, c.delayed_gather->plan, norm);
+}
+
+Status normalize(Context& c, const NormParams& norm, const int32_t* place) {
+  if (!gathers_within(c, norm)) {
+    QUIRE_RETURN_IF_FAILED(run_delayed_gather(c));
+    return c.device->check(launch_norm(norm, place, c.launch()), "normalising");
+  }
+  const DelayedGather gather = *c.delayed_gather;
+  c.delayed_gather.reset();
+  QUIRE_RETURN_IF_FAILED(c.device->enter());
+  return c.device->check(launch_gather_norm(gather.arguments, norm, place, c.launch()),
+                         "gathering and normalising the columns of shards");
+}
+
+Status announce_weights(Context& c, bool awaits) {
+  if (c.communicator == nullptr || c.announced_weights == awaits) return Status::ok;
+  c.announced_weights = awaits;
+  return c.device->check(
+      launch_announce_weights(c.communicator->arguments.control, c.rank, awaits, c.launch()),
+      "announcing a wait for weights");
 }
 
 void interrupt_shards(Communicator* communicator) {

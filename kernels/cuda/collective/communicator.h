@@ -23,7 +23,6 @@ struct Communicator {
   const std::vector<Context*> contexts;
   GatherArguments arguments;  // what is the same for all gathers and shards
   InboxLayout layout;
-  int32_t max_blocks = 1;
   std::atomic<bool> interrupted{false};
   std::atomic<bool> lost{false};
   std::mutex loss_mutex;
@@ -39,6 +38,18 @@ cudaError_t clear_gathers(Context& context);
 // Waits for an event of a context with shards. Fails with device_lost if the card of another shard is lost,
 // or if a gather waited too long.
 Status wait_with_shards(Context& context, cudaEvent_t event);
+
+// Runs a gather that has been put off (all_gather puts it off if a norm may read its result). Every entry
+// that issues work calls it first, except those that normalize with `normalize`.
+Status run_delayed_gather(Context& context);
+// Returns true if `normalize` gathers and normalizes by one kernel.
+bool gathers_within(const Context& context, const NormParams& norm);
+// Normalizes rows; the result of a gather that has been put off by the kernel that gathers it, if it can.
+// `place`: as for launch_norm.
+Status normalize(Context& context, const NormParams& norm, const int32_t* place);
+
+// Lets the peers of a shard know that its step waits for weights that return from host memory, or no longer.
+Status announce_weights(Context& context, bool awaits);
 
 // Table entries.
 int32_t reaches(Device* device, Device* other);

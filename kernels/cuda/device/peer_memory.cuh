@@ -6,10 +6,11 @@
 
 namespace quire::kernels {
 
-// Polls after which a wait ends: about 10 s at 0.7 us per poll of a card's own memory.
-constexpr uint32_t kMaxPolls = uint32_t{1} << 24;
-__device__ __forceinline__ uint32_t max_polls() {
-  return kMaxPolls;
+// Returns the time in nanoseconds.
+__device__ __forceinline__ uint64_t wait_time() {
+  uint64_t time;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time)::"memory");
+  return time;
 }
 // Called after each poll that found nothing.
 __device__ __forceinline__ void pause_between_polls() {}

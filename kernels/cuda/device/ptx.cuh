@@ -339,14 +339,31 @@ __device__ __forceinline__ uint32_t permute_bytes(uint32_t low, uint32_t high, u
   return r;
 }
 
-// c += a b with a [16, 16] bf16, b [16, 8] bf16, c [16, 8] f32. Not before compute capability 8.0, nor is
-// bf16_pair.
+// c += a b with a [16, 16] bf16, b [16, 8] bf16, c [16, 8] f32. Not before compute capability 8.0, like
+// all up to bf16_pair.
 __device__ __forceinline__ void mma_16x8x16_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                                  uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// d = a b + start with a [16, 32] u8, b [32, 8] u8, d [16, 8] u32.
+__device__ __forceinline__ void mma_16x8x32_bytes(uint32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                  uint32_t b1, uint32_t start) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%10,%10,%10};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start));
+}
+
+// d = a b + start with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16; `start` has the addend twice.
+__device__ __forceinline__ void mma_16x8x16_half(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0,
+                                                 uint32_t b1, uint32_t start) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3,%4,%5}, {%6,%7}, {%8,%8};"
+      : "=r"(d[0]), "=r"(d[1])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start));
 }
 
 // Rounds two numbers to bf16; `low` comes first in memory.
@@ -428,6 +445,14 @@ __device__ __forceinline__ void mma_16x8x16_first(float (&c)[4], const uint32_t 
       "{%10,%10,%10,%10};"
       : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
+}
+
+// c += a b with a [16, 32] and b [32, 8] in signed bytes, c [16, 8] in 32-bit integers.
+__device__ __forceinline__ void mma_16x8x32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                               uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 #if __CUDA_ARCH__ >= 890

@@ -215,7 +215,7 @@ __device__ __forceinline__ void decode_block_steps(const SlotView& view, int typ
 // Does the same for tiles of a trellis; kFirst is a multiple of kSteps.
 template <int kSteps, int kFirst>
 __device__ __forceinline__ void decode_trellis_steps(const SlotView& view, int form, __half2* made) {
-  const TrellisFactors factors = trellis_factors(form);
+  const TrellisFactors factors = trellis_factors(form, view.lane);
   with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
                                                           std::bool_constant<kBytes>) {
     using Form = TrellisForm<kHalfBits>;

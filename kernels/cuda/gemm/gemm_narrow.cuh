@@ -11,58 +11,12 @@
 
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/gemm/gemm_output.cuh"
-#include "kernels/cuda/gemm/trellis_narrow.cuh"
+#include "kernels/cuda/gemm/trellis_row.cuh"
 #include "kernels/cuda/pointwise/norm.cuh"
 
 namespace quire::kernels {
 
 static_assert(kNormThreads == kNarrowThreads);
-
-// A lane's activations of consecutive steps, loaded kAhead steps ahead. Lanes of tokens that do not exist
-// have zeros.
-template <bool kShared, int kAhead>
-class RowActivations {
- public:
-  // kShared: addresses in shared memory; `end` is that of the last step, which is loaded again after the end.
-  __device__ __forceinline__ RowActivations(uint64_t first, uint64_t end, bool live)
-      : at_(static_cast<Address>(first)), end_(static_cast<Address>(end)), live_(live) {
-    fetch(ahead_[0]);
-#pragma unroll
-    for (int i = 1; i < kAhead; ++i) {
-      advance();
-      fetch(ahead_[i]);
-    }
-  }
-  __device__ __forceinline__ uint4 operator()() {
-    const uint4 b = ahead_[0];
-#pragma unroll
-    for (int i = 1; i < kAhead; ++i) ahead_[i - 1] = ahead_[i];
-    advance();
-    fetch(ahead_[kAhead - 1]);
-    return b;
-  }
-
- private:
-  using Address = std::conditional_t<kShared, uint32_t, uint64_t>;
-
-  __device__ __forceinline__ void advance() {
-    at_ += kStepRows * 2;
-    if constexpr (kShared) at_ = min(at_, end_);
-  }
-  __device__ __forceinline__ void fetch(uint4& to) {
-    const int there = live_ && (kShared || at_ < end_) ? 1 : 0;
-    if constexpr (kShared) {
-      load_shared_16_if(to, at_, there);
-    } else {
-      load_16_if(to, at_, there);
-    }
-  }
-
-  Address at_;
-  Address end_;
-  bool live_;
-  uint4 ahead_[kAhead] = {};
-};
 
 // Activations from L2 arrive later than a step of wide weights takes, so two steps are loaded ahead.
 template <TileKind kKind, bool kShared>
@@ -82,21 +36,6 @@ __device__ __forceinline__ void put_sums(float* place, const Sums& totals, int t
       for (int x = 0; x < 2; ++x) place[sum_place(token, 16 * i + 8 * x + g)] = totals[i][2 * x + y];
     }
   }
-}
-
-// Returns the sum of all chains for one column; `stride` is in floats from one chain to the next.
-__device__ __forceinline__ float add_16_chains(const float* first, int stride) {
-  constexpr int kHalf = 8;
-  float total = first[0] + first[kHalf * stride];
-#pragma unroll
-  for (int c = 1; c < kHalf; ++c) total += first[c * stride] + first[(c + kHalf) * stride];
-  return total;
-}
-__device__ __forceinline__ float add_8_chains(const float* first, int stride) {
-  float total = first[0];
-#pragma unroll
-  for (int c = 1; c < kFewChains; ++c) total += first[c * stride];
-  return total;
 }
 
 // Loads one token's activations into shared memory after the previous kernel has ended: normalised by the
@@ -142,6 +81,8 @@ __device__ __forceinline__ void load_row(const GemmArguments& a, uint8_t* shared
 template <TileKind kKind, bool kOneRow, typename Arguments, typename Fetch>
 __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* shared, int first_token,
                                                 int tokens, Fetch bring) {
+  if constexpr (kKind == TileKind::trellis && kOneRow)
+    return multiply_trellis_row(a, shared, first_token, bring);
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;
   // A value that the compiler can prove uniform in the warp needs no register per lane.
@@ -182,8 +123,7 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
     if (first < end && place.part >= 0) {
       uint64_t of_part = 0;  // distance of the part's activations
       if constexpr (kKind == TileKind::trellis)
-        of_part = place.part * (kOneRow ? static_cast<uint64_t>(m.num_blocks * kBlockRows * 2)
-                                        : static_cast<uint64_t>(a.trellis.part_stride * 2));
+        of_part = place.part * static_cast<uint64_t>(a.trellis.part_stride * 2);
       RowActivations<kOneRow, kStepsAhead<kKind, kOneRow>> take(row + of_part, row_end + of_part,
                                                                 (lane >> 2) < tokens);
       SegmentWalk walk;

@@ -153,7 +153,7 @@ __device__ __forceinline__ void multiply_half_step(const __half2 (&w)[8], uint4 
 template <typename Take>
 __device__ __forceinline__ void multiply_trellis(uint32_t address, int form, int lane, Take& take,
                                                  Sums& totals) {
-  const TrellisFactors factors = trellis_factors(form);
+  const TrellisFactors factors = trellis_factors(form, lane);
   with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
                                                           std::bool_constant<kBytes>) {
     using Form = TrellisForm<kHalfBits>;
@@ -169,6 +169,28 @@ __device__ __forceinline__ void multiply_trellis(uint32_t address, int form, int
         multiply_half_step(w, b, totals[0]);
         right.template decode<kBytes, kStep>(factors, w);
         multiply_half_step(w, b, totals[1]);
+      });
+    }
+  });
+}
+
+// sums += the half strip of a segment of a trellis at `address`.
+template <typename Take>
+__device__ __forceinline__ void multiply_half_trellis(uint32_t address, int form, int lane, Take& take,
+                                                      float (&sums)[4]) {
+  const TrellisFactors factors = trellis_factors(form, lane);
+  with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
+                                                          std::bool_constant<kBytes>) {
+    using Form = TrellisForm<kHalfBits>;
+#pragma unroll 1
+    for (int u = 0; u < Form::kUnits; ++u, address += Form::kUnitBytes) {
+      TrellisUnit<kHalfBits> unit;
+      unit.fetch(SharedTile{address}, lane);
+      for_constants<Form::kUnitSteps>([&]<int kStep>(std::integral_constant<int, kStep>) {
+        const uint4 b = take();
+        __half2 w[8];
+        unit.template decode<kBytes, kStep>(factors, w);
+        multiply_half_step(w, b, sums);
       });
     }
   });

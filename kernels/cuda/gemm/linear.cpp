@@ -27,13 +27,14 @@ struct StreamedInput {
   const int32_t* norm_place = nullptr;
 };
 
-Epilogue epilogue_of(const LinearParams& p, int32_t columns, const ProductForm& form) {
+Epilogue epilogue_of(const LinearParams& p, const ProductForm& form) {
+  const int32_t columns = p.weight->num_columns;
   Epilogue e;
   e.output = static_cast<__half*>(p.output);
   e.residual = p.residual;
   e.output_f32 = p.output_f32;
   e.activation = form.activation;
-  e.stride = form.activation >= 0 ? columns / 2 : columns;
+  e.stride = p.output_stride != 0 ? p.output_stride : form.activation >= 0 ? columns / 2 : columns;
   if (form.arranges) e.arranged_blocks = e.stride / kBlockRows;
   return e;
 }
@@ -299,7 +300,7 @@ Status multiply(Context& c, const LinearParams& p, const ProductForm& form) {
   const Weight& weight = *p.weight;
   if (weight.table != nullptr || weight.groups.empty())
     return c.device->fail(Status::invalid_argument, "linear: the weight is not a matrix");
-  const Epilogue epilogue = epilogue_of(p, weight.num_columns, form);
+  const Epilogue epilogue = epilogue_of(p, form);
   for (const WeightGroup& group : weight.groups) {
     const Matrix& m = group.matrix;
     StreamedInput input{static_cast<const __half*>(p.input), m.num_rows};
@@ -323,26 +324,22 @@ Status multiply(Context& c, const LinearParams& p, const ProductForm& form) {
   return Status::ok;
 }
 
-namespace {
-
-bool is_float8(const Weight& weight) {
+bool rounds_norm(const Weight& weight) {
   return !weight.groups.empty() && weight.groups.front().matrix.kind == TileKind::float8;
 }
 
-}  // namespace
-
 bool fuses_norm(const Context& c, const Weight& weight, const NormParams& norm) {
-  if (is_float8(weight)) return norm_float8_fits(norm);
+  if (rounds_norm(weight)) return norm_float8_fits(norm);
   if (weight.groups.size() == 1 && is_trellis(weight))
-    return norm.rows == 1 && norm.kind == NormKind::rms && normalizes_within(c, weight.groups.front().matrix);
+    return normalizes_rows(c, weight.groups.front().matrix, norm);
   return norm.rows == 1 && norm.kind == NormKind::rms && supports_row_order(weight) && !uses_library(c, 1) &&
          gemm_shape(*c.device, weight.groups.front().matrix, 1).tiles == 1;
 }
 
 Status multiply_normed(Context& c, const NormParams& norm, const LinearParams& p, const ProductForm& form) {
   const Matrix& m = p.weight->groups.front().matrix;
-  const Epilogue epilogue = epilogue_of(p, p.weight->num_columns, form);
-  if (is_float8(*p.weight)) {
+  const Epilogue epilogue = epilogue_of(p, form);
+  if (rounds_norm(*p.weight)) {
     Float8Product product;
     if (const Status s = plan_float8(c, m, p.rows, epilogue, product); s != Status::ok) return s;
     const Status s = c.device->check(launch_norm_float8(norm, product.rows, c.launch()), "normalising");

@@ -65,7 +65,9 @@ Status rotate_inputs(Context& c, const Matrix& m, const TrellisInput& input, int
   if (static_cast<size_t>(p.part_stride) * static_cast<size_t>(m.num_parts) > c.gathered_elements)
     return c.device->fail(Status::invalid_argument,
                           "linear: more activations than the limits of the context allow");
-  return c.device->check(launch_rotate_inputs(p, c.launch()), "transforming activations");
+  return c.device->check(input.norm != nullptr ? launch_norm_rotated(*input.norm, p, c.launch())
+                                               : launch_rotate_inputs(p, c.launch()),
+                         "transforming activations");
 }
 
 GemmArguments arguments_of(Context& c, const Matrix& m, const GemmShape& shape, int32_t rows) {
@@ -157,14 +159,39 @@ Epilogue advanced(Epilogue e, int32_t rows) {
   return e;
 }
 
+// Returns true if the kernel of the product normalises a single row itself. The other kernel of a norm also
+// has a row that is left over from several.
+bool normalizes_within(const NormParams& norm) {
+  return norm.rows == 1;
+}
+
 // Returns true if the kernel of the product transforms a single row itself.
 bool rotates_within(const Matrix& m, const TrellisInput& input) {
+  if (input.norm != nullptr) return normalizes_within(*input.norm);
   return m.num_rows % kBlockRows == 0 && reinterpret_cast<uintptr_t>(input.rows) % 16 == 0;
+}
+
+// Returns the input from row `first` on.
+TrellisInput advanced(const TrellisInput& input, int32_t first, NormParams& norm) {
+  TrellisInput out = input;
+  if (input.norm == nullptr) {
+    out.rows += static_cast<size_t>(first) * static_cast<size_t>(input.stride);
+    return out;
+  }
+  norm = *input.norm;
+  const int32_t stride = norm.input_stride != 0 ? norm.input_stride : norm.columns;
+  if (norm.row_index != nullptr) {
+    norm.row_index += first;
+  } else {
+    norm.input += static_cast<size_t>(first) * static_cast<size_t>(stride);
+  }
+  out.norm = &norm;
+  return out;
 }
 
 Status multiply_narrow(Context& c, const Matrix& m, const TrellisInput& input, const GemmShape& shape,
                        int32_t rows, const Epilogue& epilogue) {
-  const bool within = rows == 1 && (input.norm != nullptr || rotates_within(m, input));
+  const bool within = rows == 1 && rotates_within(m, input);
   if (!within) {
     if (const Status s = rotate_inputs(c, m, input, rows, false); s != Status::ok) return s;
   }
@@ -190,16 +217,17 @@ int32_t most_narrow_rows(const Context& c, const Matrix& m, int32_t rows) {
 
 }  // namespace
 
-bool normalizes_within(const Context& c, const Matrix& m) {
-  return m.num_rows % kBlockRows == 0 && gemm_shape(*c.device, m, 1).tiles == 1 &&
-         most_narrow_rows(c, m, 1) == 1;
+bool normalizes_rows(const Context& c, const Matrix& m, const NormParams& norm) {
+  if (!normalizes_within(norm)) return norm_rotated_fits(m.num_blocks);
+  return norm.kind == NormKind::rms && m.num_rows % kBlockRows == 0 &&
+         gemm_shape(*c.device, m, 1).tiles == 1 && most_narrow_rows(c, m, 1) == 1;
 }
 
 Status multiply_trellis(Context& c, const Matrix& m, const TrellisInput& input, int32_t rows,
                         const Epilogue& epilogue) {
   for (int32_t first = 0, count = 0; first < rows; first += count) {
-    TrellisInput own = input;
-    own.rows += static_cast<size_t>(first) * static_cast<size_t>(input.stride);
+    NormParams norm;
+    const TrellisInput own = advanced(input, first, norm);
     const Epilogue to = advanced(epilogue, first);
     const GemmShape shape = gemm_shape(*c.device, m, rows - first);
     Status status = Status::ok;

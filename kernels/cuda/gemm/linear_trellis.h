@@ -5,15 +5,16 @@
 
 namespace quire::kernels {
 
-// Rows of f16 in the order of the input features, or the norm of one row.
+// Rows of f16 in the order of the input features, or the norm of rows.
 struct TrellisInput {
   const __half* rows = nullptr;
   int32_t stride = 0;
-  const NormParams* norm = nullptr;  // only if normalizes_within
+  const NormParams* norm = nullptr;  // only if normalizes_rows
 };
 
-// Returns true if the kernel of the product normalises a single row itself.
-bool normalizes_within(const Context& context, const Matrix& matrix);
+// Returns true if products normalise their inputs: the kernel of the product a single row, the kernel that
+// transforms the inputs several rows.
+bool normalizes_rows(const Context& context, const Matrix& matrix, const NormParams& norm);
 Status multiply_trellis(Context& context, const Matrix& matrix, const TrellisInput& input, int32_t rows,
                         const Epilogue& epilogue);
 

@@ -41,21 +41,28 @@ struct RotatedSums {
   int32_t stride = 0;
 };
 
-// Returns the four outputs of a lane: transform `number` of a part, whose columns begin at `first`.
-__device__ __forceinline__ float4 rotated_outputs(const Part& part, RotatedSums from, int row, int first,
-                                                  int number, int lane) {
+// What a lane needs to finish its four columns of a transform: factors and the outputs that read them.
+struct OutputTerms {
+  float4 scales;
+  int4 outputs;
+};
+
+__device__ __forceinline__ OutputTerms output_terms(const Part& part, int number, int lane) {
   const int column = number * kHadamardOrder + 4 * lane;
-  const float4 sums = __ldcg(
-      reinterpret_cast<const float4*>(from.sums + static_cast<size_t>(row) * from.stride + first + column));
-  const float4 scales = __ldg(reinterpret_cast<const float4*>(part.trellis.output_scales + column));
-  float v[4] = {sums.x, sums.y, sums.z, sums.w};
-  hadamard_128(v, lane);
-  return make_float4(__fmul_rn(v[0], scales.x), __fmul_rn(v[1], scales.y), __fmul_rn(v[2], scales.z),
-                     __fmul_rn(v[3], scales.w));
+  return {__ldg(reinterpret_cast<const float4*>(part.trellis.output_scales + column)),
+          __ldg(reinterpret_cast<const int4*>(part.trellis.outputs + column))};
 }
 
-__device__ __forceinline__ int4 outputs_of_lane(const Part& part, int number, int lane) {
-  return __ldg(reinterpret_cast<const int4*>(part.trellis.outputs + number * kHadamardOrder) + lane);
+// Returns the four outputs of a lane: transform `number` of a part, whose columns begin at `first`.
+__device__ __forceinline__ float4 rotated_outputs(const OutputTerms& terms, RotatedSums from, int row,
+                                                  int first, int number, int lane) {
+  const int column = first + number * kHadamardOrder + 4 * lane;
+  const float4 sums =
+      __ldcg(reinterpret_cast<const float4*>(from.sums + static_cast<size_t>(row) * from.stride + column));
+  float v[4] = {sums.x, sums.y, sums.z, sums.w};
+  hadamard_128(v, lane);
+  return make_float4(__fmul_rn(v[0], terms.scales.x), __fmul_rn(v[1], terms.scales.y),
+                     __fmul_rn(v[2], terms.scales.z), __fmul_rn(v[3], terms.scales.w));
 }
 
 // Calls store(output, value) for the outputs that exist.
@@ -67,42 +74,81 @@ __device__ __forceinline__ void each_output(int4 outputs, float4 values, Store s
   if (outputs.w >= 0) store(outputs.w, values.w);
 }
 
-// Transforms and finishes 128 columns of a part for one row, by one warp.
+// Transforms and finishes 128 columns of a part for one row, by one warp. Created before the sums are there,
+// so that it need not wait for factors afterwards.
 template <typename Arguments>
-__device__ __forceinline__ void finish_transform(const Arguments& a, RotatedSums from, int row,
-                                                 int part_index, int first, int number, int lane) {
-  const Part& part = a.matrix.parts[part_index];
-  const float4 values = rotated_outputs(part, from, row, first, number, lane);
-  each_output(outputs_of_lane(part, number, lane), values,
-              [&](int output, float value) { store_result(a, row, part.first_column + output, value); });
-}
+class PartFinish {
+ public:
+  __device__ __forceinline__ PartFinish(const Arguments& a, int part, int first, int number, int lane)
+      : a_(a),
+        terms_(output_terms(a.matrix.parts[part], number, lane)),
+        part_(part),
+        first_(first),
+        number_(number),
+        lane_(lane) {}
+  __device__ __forceinline__ void run(RotatedSums from, int row) const {
+    each_output(terms_.outputs, rotated_outputs(terms_, from, row, first_, number_, lane_),
+                [&](int output, float value) {
+                  store_result(a_, row, a_.matrix.parts[part_].first_column + output, value);
+                });
+  }
+
+ private:
+  const Arguments& a_;
+  OutputTerms terms_;
+  int part_;
+  int first_;
+  int number_;
+  int lane_;
+};
 
 // Does the same for gate and up.
 template <typename Arguments>
-__device__ __forceinline__ void finish_transform_pair(const Arguments& a, RotatedSums from, int row,
-                                                      int number, int lane) {
-  const Part &gate_part = a.matrix.parts[0], &up_part = a.matrix.parts[1];
-  if (a.epilogue.activation < 0) {
-    finish_transform(a, from, row, 0, 0, number, lane);
-    finish_transform(a, from, row, 1, gate_part.num_strips * kStripColumns, number, lane);
-    return;
-  }
-  const float4 gate = rotated_outputs(gate_part, from, row, 0, number, lane);
-  const float4 up = rotated_outputs(up_part, from, row, gate_part.num_strips * kStripColumns, number, lane);
-  const auto result = [&](int output, float of_gate, float of_up) {
-    if (output < 0) return;
-    if (a.matrix.bias != nullptr) {
-      of_gate = __fadd_rn(of_gate, a.matrix.bias[gate_part.first_column + output]);
-      of_up = __fadd_rn(of_up, a.matrix.bias[up_part.first_column + output]);
+class PairFinish {
+ public:
+  __device__ __forceinline__ PairFinish(const Arguments& a, int number, int lane)
+      : a_(a),
+        gate_(output_terms(a.matrix.parts[0], number, lane)),
+        up_(output_terms(a.matrix.parts[1], number, lane)),
+        number_(number),
+        lane_(lane) {}
+  __device__ __forceinline__ void run(RotatedSums from, int row) const {
+    const float4 gate = rotated_outputs(gate_, from, row, 0, number_, lane_);
+    const float4 up =
+        rotated_outputs(up_, from, row, a_.matrix.parts[0].num_strips * kStripColumns, number_, lane_);
+    if (a_.epilogue.activation < 0) {
+      store_part(0, gate_, gate, row);
+      store_part(1, up_, up, row);
+      return;
     }
-    a.epilogue.output[static_cast<size_t>(row) * a.epilogue.stride + output] =
-        __float2half_rn(__fmul_rn(activate(a.epilogue.activation, of_gate), of_up));
-  };
-  const int4 outputs = outputs_of_lane(gate_part, number, lane);
-  result(outputs.x, gate.x, up.x);
-  result(outputs.y, gate.y, up.y);
-  result(outputs.z, gate.z, up.z);
-  result(outputs.w, gate.w, up.w);
-}
+    store_activated(gate_.outputs.x, gate.x, up.x, row);
+    store_activated(gate_.outputs.y, gate.y, up.y, row);
+    store_activated(gate_.outputs.z, gate.z, up.z, row);
+    store_activated(gate_.outputs.w, gate.w, up.w, row);
+  }
+
+ private:
+  __device__ __forceinline__ void store_part(int part, const OutputTerms& terms, float4 values,
+                                             int row) const {
+    each_output(terms.outputs, values, [&](int output, float value) {
+      store_result(a_, row, a_.matrix.parts[part].first_column + output, value);
+    });
+  }
+  __device__ __forceinline__ void store_activated(int output, float gate, float up, int row) const {
+    if (output < 0) return;
+    if (a_.matrix.bias != nullptr) {
+      gate = __fadd_rn(gate, a_.matrix.bias[a_.matrix.parts[0].first_column + output]);
+      up = __fadd_rn(up, a_.matrix.bias[a_.matrix.parts[1].first_column + output]);
+    }
+    a_.epilogue.output[static_cast<size_t>(row) * a_.epilogue.stride + output] =
+        __float2half_rn(__fmul_rn(activate(a_.epilogue.activation, gate), up));
+  }
+
+  const Arguments& a_;
+  OutputTerms gate_;
+  OutputTerms up_;
+  int number_;
+  int lane_;
+};
 
 }  // namespace quire::kernels

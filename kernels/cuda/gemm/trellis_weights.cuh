@@ -38,34 +38,82 @@ struct TrellisForm {
   static constexpr int kStreamWords = kHalfBits / 2;
 };
 
-// Multiplier and addend of the codebooks that add two halves.
+// True if tensor cores do a part of the decoding.
+#if __CUDA_ARCH__ == 900
+constexpr bool kDecodesByProducts = true;
+#else
+constexpr bool kDecodesByProducts = false;
+#endif
+
+// Multiplier and addend of the codebooks that add two halves, and masks that select the columns of a product
+// which belong to a lane.
 struct TrellisFactors {
   uint32_t multiplier;
   uint32_t addend;
+  uint32_t own[2];
 };
 constexpr uint32_t kThreeInstMultiplier = trellis_multiplier(TrellisCodebook::three_inst);
 constexpr uint32_t kMul1Multiplier = trellis_multiplier(TrellisCodebook::mul1);
 constexpr uint32_t kMcgMultiplier = trellis_multiplier(TrellisCodebook::mcg);
-__device__ __forceinline__ TrellisFactors trellis_factors(int form) {
-  return trellis_codebook(form) == TrellisCodebook::mcg
-             ? TrellisFactors{kMcgMultiplier, 0}
-             : TrellisFactors{kThreeInstMultiplier, kTrellisAddend};
+__device__ __forceinline__ TrellisFactors trellis_factors(int form, int lane) {
+  const int g = lane >> 2, t = lane & 3;
+  const bool is_mcg = trellis_codebook(form) == TrellisCodebook::mcg;
+  return {is_mcg ? kMcgMultiplier : kThreeInstMultiplier,
+          is_mcg ? 0 : kTrellisAddend,
+          {g == 2 * t ? ~0U : 0U, g == 2 * t + 1 ? ~0U : 0U}};
 }
 
-// Returns the values of two codes. kBytes: the codebook mul1.
+// A number below 2,048 in the lower bits of f16 1024 is the f16 of 1024 + number. The value of mul1 is that
+// number, a sum of bytes, times a factor plus an addend.
+constexpr uint32_t kMul1Start = 0x6400U, kMul1Factor = 0x1eeeU, kMul1Addend = 0xc931c931U;
+constexpr uint32_t kHalfOnes = 0x3c003c00U;
+
+// Returns the two halves whose sum is the value of a code.
+__device__ __forceinline__ uint32_t two_halves(uint32_t code, const TrellisFactors& factors) {
+  return and_xor(code * factors.multiplier + factors.addend, 0x8fff8fffU, 0x3b603b60U);
+}
+
+// Decodes four codes by tensor cores; kBytes: the codebook mul1. A register of operand a has four bytes, or
+// two halves, of one row. With ones for two of the columns of b a lane gets back the sums of its own four
+// registers, and those of halves as two pairs. Sums of bytes are exact, and those of halves have one
+// rounding, to the nearest, like the instructions of decode_singly.
 template <bool kBytes>
-__device__ __forceinline__ __half2 trellis_values(uint32_t first, uint32_t second, TrellisFactors factors) {
+__device__ __forceinline__ void decode_by_products(const uint32_t (&codes)[4], const TrellisFactors& factors,
+                                                   __half2 (&w)[2]) {
+  uint32_t pairs[2];
   if constexpr (kBytes) {
-    // A number below 2,048 in the lower bits of f16 1024 is the f16 of 1024 + number.
-    const uint32_t a = sum_bytes(first * kMul1Multiplier, 0x6400U),
-                   b = sum_bytes(second * kMul1Multiplier, 0x6400U);
-    return __hfma2(half2_of(permute_bytes(a, b, 0x5410)), half2_of(0x1eee1eeeU), half2_of(0xc931c931U));
+    constexpr uint32_t kOnes = 0x01010101U;
+    const uint32_t numbers[4] = {codes[0] * kMul1Multiplier, codes[2] * kMul1Multiplier,
+                                 codes[1] * kMul1Multiplier, codes[3] * kMul1Multiplier};
+    uint32_t s[4];  // of numbers 0, 2, 1, 3
+    mma_16x8x32_bytes(s, numbers, factors.own[0] & kOnes, factors.own[1] & kOnes, kMul1Start);
+    const uint32_t sums[4] = {s[0], s[2], s[1], s[3]};
+    mma_16x8x16_half(pairs, sums, factors.own[0] & kMul1Factor, factors.own[1] & kMul1Factor, kMul1Addend);
   } else {
-    const __half2 a =
-        half2_of(and_xor(first * factors.multiplier + factors.addend, 0x8fff8fffU, 0x3b603b60U));
-    const __half2 b =
-        half2_of(and_xor(second * factors.multiplier + factors.addend, 0x8fff8fffU, 0x3b603b60U));
-    return __halves2half2(__hadd(__low2half(a), __high2half(a)), __hadd(__low2half(b), __high2half(b)));
+    const uint32_t halves[4] = {two_halves(codes[0], factors), two_halves(codes[2], factors),
+                                two_halves(codes[1], factors), two_halves(codes[3], factors)};
+    mma_16x8x16_half(pairs, halves, factors.own[0] & kHalfOnes, factors.own[1] & kHalfOnes, 0);
+  }
+  w[0] = half2_of(pairs[0]);
+  w[1] = half2_of(pairs[1]);
+}
+
+// The same without tensor cores.
+template <bool kBytes>
+__device__ __forceinline__ void decode_singly(const uint32_t (&codes)[4], const TrellisFactors& factors,
+                                              __half2 (&w)[2]) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    if constexpr (kBytes) {
+      const uint32_t a = sum_bytes(codes[2 * i] * kMul1Multiplier, kMul1Start),
+                     b = sum_bytes(codes[2 * i + 1] * kMul1Multiplier, kMul1Start);
+      w[i] = __hfma2(half2_of(permute_bytes(a, b, 0x5410)), half2_of(kMul1Factor * 0x10001U),
+                     half2_of(kMul1Addend));
+    } else {
+      const __half2 a = half2_of(two_halves(codes[2 * i], factors)),
+                    b = half2_of(two_halves(codes[2 * i + 1], factors));
+      w[i] = __halves2half2(__hadd(__low2half(a), __high2half(a)), __hadd(__low2half(b), __high2half(b)));
+    }
   }
 }
 
@@ -134,12 +182,20 @@ struct TrellisUnit {
 
   // Decodes the 8 pairs of step kStep of the unit, in the order of matrix.h.
   template <bool kBytes, int kStep>
-  __device__ __forceinline__ void decode(TrellisFactors factors, __half2* w) const {
-    for_constants<8>([&]<int kPair>(std::integral_constant<int, kPair>) {
+  __device__ __forceinline__ void decode(const TrellisFactors& factors, __half2* w) const {
+    for_constants<4>([&]<int kFour>(std::integral_constant<int, kFour>) {
       // Pair 4j + 2r + c is of column g + 8c: weights 8j + 4c + 2r and the next of the half stream.
-      constexpr int kFirst = 16 * (kStep % 2) + kPair / 4 * 8 + kPair % 2 * 4 + kPair / 2 % 2 * 2;
-      constexpr int kStream = kStep / 2;
-      w[kPair] = trellis_values<kBytes>(code<kStream, kFirst>(), code<kStream, kFirst + 1>(), factors);
+      constexpr int kFirst = 16 * (kStep % 2) + kFour / 2 * 8 + kFour % 2 * 2, kStream = kStep / 2;
+      const uint32_t codes[4] = {code<kStream, kFirst>(), code<kStream, kFirst + 1>(),
+                                 code<kStream, kFirst + 4>(), code<kStream, kFirst + 5>()};
+      __half2 made[2];
+      if constexpr (kDecodesByProducts) {
+        decode_by_products<kBytes>(codes, factors, made);
+      } else {
+        decode_singly<kBytes>(codes, factors, made);
+      }
+      w[2 * kFour] = made[0];
+      w[2 * kFour + 1] = made[1];
     });
   }
 };

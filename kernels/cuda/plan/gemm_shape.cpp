@@ -24,10 +24,16 @@ uint32_t largest_piece(const Matrix& m) {
   return in_two ? m.max_segment_bytes - kLastPieceBytes : m.max_segment_bytes;
 }
 
+// Returns true if the warps of the narrow kernel compute half strips (trellis_row.cuh).
+bool has_half_strips(const Matrix& m, int32_t rows) {
+  return m.kind == TileKind::trellis && rows == 1;
+}
+
 // Lays out shared memory of the narrow kernel with up to kMaxSlots per ring. Returns false if `limit` does
 // not allow one slot.
-bool place(GemmShape& s, const Matrix& m, uint32_t activation_bytes, uint32_t sum_bytes, uint32_t limit) {
-  s.slot_bytes = aligned(largest_piece(m));
+bool place(GemmShape& s, uint32_t piece_bytes, uint32_t activation_bytes, uint32_t sum_bytes,
+           uint32_t limit) {
+  s.slot_bytes = aligned(piece_bytes);
   s.activations_at = kFreeAt;
   s.sums_at = aligned(s.activations_at + activation_bytes);
   s.rings_at = aligned(s.sums_at + sum_bytes);
@@ -240,13 +246,19 @@ GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   GemmShape s;
   s.threads = kNarrowThreads;
   partition_strips(s, m, kNarrowWarps >> m.chain_bits);
+  const bool halves = has_half_strips(m, rows);
+  if (halves) {
+    s.strips = 1;
+    s.groups = s.tasks = m.num_strips * (kNarrowWarps >> m.chain_bits == 1 ? 2 : 1);
+  }
+  const uint32_t piece = halves ? m.max_segment_bytes / 2 : largest_piece(m);
   const int32_t inputs = m.kind == TileKind::trellis ? trellis_input_rows(m.num_parts) : 1;
   const uint32_t row = rows == 1 ? static_cast<uint32_t>(inputs * m.num_blocks * kBlockRows) * 2 : 0;
   const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNarrowWarps) * 4;
   // Half of a multiprocessor's memory: fits two blocks, or one block and one of the next kernel.
   const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);
-  const bool halves = place(s, m, row, sums, half) && s.ring_slots == kMaxSlots;
-  if (!halves && !place(s, m, row, sums, d.shared_per_block)) s.shared_bytes = 0;
+  const bool fits_half = place(s, piece, row, sums, half) && s.ring_slots == kMaxSlots;
+  if (!fits_half && !place(s, piece, row, sums, d.shared_per_block)) s.shared_bytes = 0;
   // Request enough memory for one multiprocessor per group, if there are enough of them. Otherwise a kernel
   // that starts while the previous one ends would put two blocks on each multiprocessor that becomes free
   // first, and none on others.

@@ -1,5 +1,6 @@
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/gemm/trellis_rows.cuh"
+#include "kernels/cuda/pointwise/norm.cuh"
 #include "kernels/cuda/pointwise/rotated_rows.h"
 
 namespace quire::kernels {
@@ -18,19 +19,28 @@ __device__ __forceinline__ uint2 four_inputs(const RotatedInputs& p, int row, in
   return make_uint2(bits_of(__halves2half2(v[0], v[1])), bits_of(__halves2half2(v[2], v[3])));
 }
 
-// One thread block per 128 inputs of eight rows.
-__global__ void __launch_bounds__(32 * kWarps) rotate_inputs_kernel(const __grid_constant__ RotatedInputs p) {
-  release_successor();
-  const int lane = static_cast<int>(threadIdx.x & 31), block = static_cast<int>(blockIdx.x);
-  const int row = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x >> 5);
-  wait_for_predecessor();
-  if (row >= p.rows) return;
-  const uint2 inputs = four_inputs(p, row, block * kBlockRows + 4 * lane);
-#pragma unroll 1
-  for (int part = 0; part < p.num_parts; ++part) {
-    const float4 scales = __ldg(reinterpret_cast<const float4*>(p.scales[part] + block * kBlockRows) + lane);
+// A lane's scales of a block of 128 inputs, for each part.
+struct BlockScales {
+  float4 of_part[kMaxParts];
+};
+
+__device__ __forceinline__ BlockScales block_scales(const RotatedInputs& p, int block, int lane) {
+  BlockScales scales;
+#pragma unroll
+  for (int part = 0; part < kMaxParts; ++part)
+    scales.of_part[part] = __ldg(reinterpret_cast<const float4*>(p.scales[min(part, p.num_parts - 1)]) +
+                                 block * (kBlockRows / 4) + lane);
+  return scales;
+}
+
+// Transforms a block of 128 inputs of a row for each part, by one warp.
+__device__ __forceinline__ void rotate_block(const RotatedInputs& p, int row, int block, uint2 inputs,
+                                             const BlockScales& scales, int lane) {
+#pragma unroll
+  for (int part = 0; part < kMaxParts; ++part) {
+    if (part >= p.num_parts) return;
     __half* target = p.target + part * p.part_stride;
-    transform_inputs(inputs, scales, lane, [&](int stored, __half2 pair) {
+    transform_inputs(inputs, scales.of_part[part], lane, [&](int stored, __half2 pair) {
       const int column = block * kBlockRows + stored;
       const size_t at = p.arranged ? arranged_at(p.num_blocks, row, column)
                                    : static_cast<size_t>(row) * p.num_blocks * kBlockRows + column;
@@ -39,23 +49,72 @@ __global__ void __launch_bounds__(32 * kWarps) rotate_inputs_kernel(const __grid
   }
 }
 
+// One thread block per 128 inputs of eight rows. Scales do not depend on the previous kernel, so they are
+// loaded before the wait for it.
+__global__ void __launch_bounds__(32 * kWarps) rotate_inputs_kernel(const __grid_constant__ RotatedInputs p) {
+  release_successor();
+  const int lane = static_cast<int>(threadIdx.x & 31), block = static_cast<int>(blockIdx.x);
+  const int row = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x >> 5);
+  const BlockScales scales = block_scales(p, block, lane);
+  wait_for_predecessor();
+  if (row < p.rows)
+    rotate_block(p, row, block, four_inputs(p, row, block * kBlockRows + 4 * lane), scales, lane);
+}
+
+// One thread block per row, which it normalises first.
+template <bool kLayer>
+__global__ void __launch_bounds__(kNormThreads)
+    norm_rotated_kernel(const __grid_constant__ NormParams norm_params,
+                        const __grid_constant__ RotatedInputs p) {
+  extern __shared__ __align__(16) __half staged_row[];
+  __shared__ float sums[kNormSums];
+  constexpr int kNormWarps = kNormThreads / 32;
+  release_successor();
+  const int row = static_cast<int>(blockIdx.x), warp = static_cast<int>(threadIdx.x >> 5),
+            lane = static_cast<int>(threadIdx.x & 31);
+  RowNorm<kLayer> norm(norm_params, nullptr);
+  BlockScales scales = block_scales(p, min(warp, p.num_blocks - 1), lane);
+  for (int c = p.columns + static_cast<int>(threadIdx.x); c < p.num_blocks * kBlockRows; c += kNormThreads)
+    staged_row[c] = __float2half_rn(0.0f);
+  wait_for_predecessor();
+  const size_t from = norm_params.row_index != nullptr ? norm_params.row_index[row] : row;
+  const size_t stride = norm_params.input_stride != 0 ? norm_params.input_stride : norm_params.columns;
+  norm.run(norm_params.input + from * stride, sums,
+           [&](int column, float y) { staged_row[column] = __float2half_rn(y); });
+  __syncthreads();
+#pragma unroll 1
+  for (int block = warp; block < p.num_blocks; block += kNormWarps) {
+    const BlockScales coming = block_scales(p, min(block + kNormWarps, p.num_blocks - 1), lane);
+    rotate_block(p, row, block, reinterpret_cast<const uint2*>(staged_row + block * kBlockRows)[lane], scales,
+                 lane);
+    scales = coming;
+  }
+}
+
+// Bytes of a row in the shared memory that a kernel has by default, besides the sums.
+constexpr size_t kMaxStaged = size_t{47} << 10;
+
+// Finishes a row, if there is one, when its sums are there.
+template <typename Finish>
+__device__ __forceinline__ void finish_row(const RotatedOutputs& p, const Finish& finish) {
+  const int row = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x >> 5);
+  wait_for_predecessor();
+  if (row < p.rows) finish.run({p.sums, p.matrix.num_strips * kStripColumns}, row);
+}
+
 // One warp per transform of a row.
 __global__ void __launch_bounds__(32 * kWarps)
     rotate_outputs_kernel(const __grid_constant__ RotatedOutputs p) {
   release_successor();
   const int lane = static_cast<int>(threadIdx.x & 31);
-  const int row = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x >> 5);
-  wait_for_predecessor();
-  if (row >= p.rows) return;
-  const RotatedSums from = {p.sums, p.matrix.num_strips * kStripColumns};
   int number = static_cast<int>(blockIdx.x);
-  if (p.matrix.paired) return finish_transform_pair(p, from, row, number, lane);
+  if (p.matrix.paired) return finish_row(p, PairFinish(p, number, lane));
   int part = 0, first = 0;  // strip
   for (; number >= p.matrix.parts[part].num_strips / kTransformStrips; ++part) {
     number -= p.matrix.parts[part].num_strips / kTransformStrips;
     first += p.matrix.parts[part].num_strips;
   }
-  finish_transform(p, from, row, part, first * kStripColumns, number, lane);
+  finish_row(p, PartFinish(p, part, first * kStripColumns, number, lane));
 }
 
 unsigned row_blocks(int32_t rows) {
@@ -69,6 +128,17 @@ cudaError_t launch_rotate_inputs(const RotatedInputs& p, Launch l) {
                        dim3(32 * kWarps), 0, l.stream, l.dependent, p);
 }
 
+bool norm_rotated_fits(int32_t num_blocks) {
+  return static_cast<size_t>(num_blocks) * kBlockRows * sizeof(__half) <= kMaxStaged;
+}
+
+cudaError_t launch_norm_rotated(const NormParams& norm, const RotatedInputs& p, Launch l) {
+  const auto kernel = norm.kind == NormKind::layer ? norm_rotated_kernel<true> : norm_rotated_kernel<false>;
+  return launch_kernel(kernel, dim3(static_cast<unsigned>(p.rows)), dim3(kNormThreads),
+                       static_cast<size_t>(p.num_blocks) * kBlockRows * sizeof(__half), l.stream, l.dependent,
+                       norm, p);
+}
+
 cudaError_t launch_rotate_outputs(const RotatedOutputs& p, Launch l) {
   const int32_t strips = p.matrix.paired != 0 ? p.matrix.parts[0].num_strips : p.matrix.num_strips;
   return launch_kernel(rotate_outputs_kernel,
@@ -77,7 +147,8 @@ cudaError_t launch_rotate_outputs(const RotatedOutputs& p, Launch l) {
 }
 
 cudaError_t setup_rotated_rows() {
-  return load_kernels(rotate_inputs_kernel, rotate_outputs_kernel);
+  return load_kernels(rotate_inputs_kernel, norm_rotated_kernel<true>, norm_rotated_kernel<false>,
+                      rotate_outputs_kernel);
 }
 
 }  // namespace quire::kernels

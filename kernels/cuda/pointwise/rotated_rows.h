@@ -23,6 +23,10 @@ struct RotatedInputs {
   bool arranged = false;     // arranged.cuh; otherwise rows of whole blocks
 };
 cudaError_t launch_rotate_inputs(const RotatedInputs& inputs, Launch launch);
+// Transforms norm(norm.input) instead of source, with as many rows as `inputs` has. Row r is normalised like
+// row r of `norm`. Only if a row of so many blocks fits.
+cudaError_t launch_norm_rotated(const NormParams& norm, const RotatedInputs& inputs, Launch launch);
+bool norm_rotated_fits(int32_t num_blocks);
 
 // Sums of all strips of a matrix, and the epilogue of its product.
 struct RotatedOutputs {

@@ -2,6 +2,7 @@
 // attention. Gate and up are multiplied by one kernel, and steps of single tokens append to the KV cache
 // within the attention kernel. A layer of one job takes five launches (qkv with its norm, attention, o; gate
 // and up with their norm, down), of more jobs seven.
+#include "kernels/cuda/collective/communicator.h"
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/cuda/step/context.h"
 #include "kernels/interface/composite.h"
@@ -13,20 +14,24 @@ namespace {
 // for few tokens: for 2,048 tokens of 4,096 columns a gather takes 72 us.
 constexpr int32_t kMaxScattered = 256;
 
-// Computes norm(input) times a matrix. The matrix kernel normalises a single row itself. For more rows a
-// separate kernel writes the norm, in the row order of the matrix if it can, and arranged if the matrix reads
-// it so.
+// Computes norm(input) times a matrix. The matrix kernel normalises a single row itself, unless the kernel
+// that gathers the row from shards does. For more rows a separate kernel writes the norm, in the row order of
+// the matrix if it can, and arranged if the matrix reads it so.
 Status multiply_norm(Context& c, const NormParams& norm, const LinearParams& product, void* normed,
                      ProductForm form) {
   const Weight& weight = *product.weight;
-  if (fuses_norm(c, weight, norm)) return multiply_normed(c, norm, product, form);
+  const bool gathers = gathers_within(c, norm) && !rounds_norm(weight);
+  if (!gathers) QUIRE_RETURN_IF_FAILED(run_delayed_gather(c));
+  if (!gathers && fuses_norm(c, weight, norm)) return multiply_normed(c, norm, product, form);
   NormParams n = norm;
   form.in_row_order = supports_row_order(weight);
-  form.arranged = reads_arranged(c, weight, norm.rows) && norm_arranges(norm, c.device->shared_per_block);
+  form.arranged =
+      !gathers && reads_arranged(c, weight, norm.rows) && norm_arranges(norm, c.device->shared_per_block);
   n.output = form.arranged ? c.gathered : normed;
-  const auto launch = form.arranged ? launch_norm_arranged : launch_norm;
-  QUIRE_RETURN_IF_FAILED(
-      c.device->check(launch(n, form.in_row_order ? row_place(weight) : nullptr, c.launch()), "normalising"));
+  const int32_t* const place = form.in_row_order ? row_place(weight) : nullptr;
+  QUIRE_RETURN_IF_FAILED(form.arranged
+                             ? c.device->check(launch_norm_arranged(n, place, c.launch()), "normalising")
+                             : normalize(c, n, place));
   LinearParams p = product;
   p.input = n.output;
   return multiply(c, p, form);
@@ -44,6 +49,7 @@ Status begin_block(Context& c, const NormParams& norm, const void* input, const 
                    const LinearParams& product, const ProductForm& form) {
   if (input == nullptr)
     return multiply_norm(c, norm_of(norm, space.hidden, product.rows), product, space.normed, form);
+  QUIRE_RETURN_IF_FAILED(run_delayed_gather(c));
   LinearParams p = product;
   p.input = input;
   return multiply(c, p, form);
@@ -100,17 +106,19 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
     qkv.output = space.qkv;
     QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, qkv, {}));
   }
+  QUIRE_RETURN_IF_FAILED(run_delayed_gather(c));
   const AppendKvParams append = append_params(*params);
   const AttentionParams attention = attention_params(*params);
   const bool fused = fuses_append(c, attention);
   if (!fused) QUIRE_RETURN_IF_FAILED(append_kv(context, &append));
   // The results of a shard are in the order of heads until they are gathered.
+  const bool is_split = params->results.is_split();
   const bool ordered = params->output != nullptr && params->sub_norm == nullptr &&
-                       !params->results.is_split() && supports_row_order(*params->output) &&
-                       tokens <= kMaxScattered && !uses_attention_any(attention, *c.device);
-  QUIRE_RETURN_IF_FAILED(
-      attend(c, attention, fused ? &append : nullptr, ordered ? row_place(*params->output) : nullptr));
-  QUIRE_RETURN_IF_FAILED(gather_results(context, *params));
+                       supports_row_order(*params->output) && tokens <= kMaxScattered &&
+                       (is_split ? gathered_rows(*params) == 1 : !uses_attention_any(attention, *c.device));
+  const int32_t* const place = ordered ? row_place(*params->output) : nullptr;
+  QUIRE_RETURN_IF_FAILED(attend(c, attention, fused ? &append : nullptr, is_split ? nullptr : place));
+  QUIRE_RETURN_IF_FAILED(gather_results(context, *params, place));
   if (params->output == nullptr) return Status::ok;
   QUIRE_RETURN_IF_FAILED(norm_within(c, params->sub_norm, space.attention, tokens));
   return end_block(c, product_of(params->output, space.attention, tokens), {.in_row_order = ordered},

@@ -9,6 +9,7 @@
 #include "kernels/cuda/collective/communicator.h"
 #include "kernels/cuda/gemm/matrix_library.h"
 #include "kernels/cuda/plan/batch_checks.h"
+#include "kernels/cuda/step/context_builder.h"
 #include "kernels/interface/draw_limits.h"
 
 namespace quire::kernels {
@@ -28,49 +29,6 @@ constexpr size_t kSharedPageInts = size_t{kMaxSharedPages} * sizeof(SharedPage) 
 // computes scores can wait.
 constexpr size_t kHostRowBytes = size_t{32} << 20;
 constexpr int32_t kMaxRecordedTokens = 64;  // larger steps take so long that recording does not pay
-
-// Allocates the memory of a context, or only computes its size.
-class Builder {
- public:
-  enum class Mode { take, count };
-  Builder(Device& device, Context& context, Mode mode) : device_(device), context_(context), mode_(mode) {}
-
-  template <typename T>
-  void take(T*& target, size_t count, const char* what) {
-    if (status_ != Status::ok) return;
-    use_.held_bytes += taken_bytes(count * sizeof(T));
-    if (mode_ == Mode::count) return;
-    void* memory = nullptr;
-    status_ = device_.allocate(count * sizeof(T), &memory, what);
-    if (status_ != Status::ok) return;
-    context_.device_memory.push_back(memory);
-    target = static_cast<T*>(memory);
-  }
-  template <typename T>
-  void pin(T*& target, size_t count, const char* what) {
-    if (status_ != Status::ok) return;
-    use_.pinned_bytes += count * sizeof(T);
-    if (mode_ == Mode::count) return;
-    void* memory = nullptr;
-    status_ = device_.pin(count * sizeof(T), &memory, what);
-    if (status_ != Status::ok) return;
-    context_.pinned_memory.push_back(memory);
-    target = static_cast<T*>(memory);
-  }
-  void check(cudaError_t error, const char* what) {
-    if (status_ == Status::ok) status_ = device_.check(error, what);
-  }
-  Status status() const { return status_; }
-  bool counts() const { return mode_ == Mode::count; }
-  const MemoryUse& use() const { return use_; }
-
- private:
-  Device& device_;
-  Context& context_;
-  Mode mode_;
-  MemoryUse use_;
-  Status status_ = Status::ok;
-};
 
 size_t padded_dim(int32_t head_dim) {
   return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
@@ -93,7 +51,7 @@ size_t mask_words(int32_t vocab_size) {
 }
 
 // Takes what the gathers of a shard need.
-void take_gather_memory(Builder& build, Context& c, const ContextLimits& l) {
+void take_gather_memory(ContextBuilder& build, Context& c, const ContextLimits& l) {
   if (l.num_shards <= 1) return;
   GatherMemory& g = c.gathers;
   g.layout = inbox_layout(l.num_shards, l.gather_bytes);
@@ -107,7 +65,7 @@ void take_gather_memory(Builder& build, Context& c, const ContextLimits& l) {
   build.pin(g.control, 1, "allocating pinned memory for the progress of shards");
 }
 
-void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
+void take_buffers(ContextBuilder& build, Context& c, const ContextLimits& l) {
   const auto tokens = static_cast<size_t>(l.max_tokens), sequences = static_cast<size_t>(l.max_sequences);
   const auto rows = static_cast<size_t>(l.max_logit_rows), vocabulary = static_cast<size_t>(l.vocab_size);
   const size_t tables = static_cast<size_t>(l.num_page_tables) * sequences;
@@ -144,6 +102,7 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
     build.take(workspace, MatrixLibrary::kWorkspaceBytes, "allocating memory for cuBLASLt");
     c.library_workspace = workspace;
   }
+  take_packed_memory(build, c, l.packed);
   take_gather_memory(build, c, l);
   c.transfer_floats = tokens * static_cast<size_t>(l.handed_columns);
   build.pin(c.transfer_rows, c.transfer_floats, "allocating pinned memory for rows");
@@ -260,7 +219,7 @@ Status plan_context(Device* device, const ContextLimits* limits, MemoryUse* use)
   if (const Status s = check_limits(*device, *limits); s != Status::ok) return s;
   Context unused;
   unused.device = device;
-  Builder build(*device, unused, Builder::Mode::count);
+  ContextBuilder build(*device, unused, ContextBuilder::Mode::count);
   take_buffers(build, unused, *limits);
   *use = build.use();
   return build.status();
@@ -274,7 +233,7 @@ Status create_context(Device* device, const ContextLimits* limits, Context** con
   made->header.table = &device->table;
   made->device = device;
   made->limits = *limits;
-  Builder build(*device, *made, Builder::Mode::take);
+  ContextBuilder build(*device, *made, ContextBuilder::Mode::take);
   build.check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "creating a stream");
   build.check(cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming), "creating an event");
   for (cudaEvent_t* event : {&made->passed, &made->transfer_sent, &made->rows_ready, &made->rows_received})
@@ -283,6 +242,7 @@ Status create_context(Device* device, const ContextLimits* limits, Context** con
     build.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
   for (DrawSlot& slot : made->draws)
     build.check(cudaEventCreateWithFlags(&slot.drawn, cudaEventDisableTiming), "creating an event");
+  if (limits->packed.staging_bytes > 0) make_packed_stream(build, made->packed);
   if (build.status() == Status::ok) take_buffers(build, *made, *limits);
   if (build.status() != Status::ok) {
     release_context(made.release());
@@ -298,6 +258,7 @@ void release_context(Context* context) {
   Device& device = *context->device;
   static_cast<void>(cudaSetDevice(device.ordinal));
   if (context->stream != nullptr) static_cast<void>(cudaStreamSynchronize(context->stream));
+  if (context->packed.stream != nullptr) static_cast<void>(cudaStreamSynchronize(context->packed.stream));
   device.passes.forget(context->stream);
   context->recorded.take_all();
   for (void* memory : context->device_memory) device.release(memory);
@@ -309,6 +270,7 @@ void release_context(Context* context) {
   for (cudaEvent_t event :
        {context->done, context->passed, context->transfer_sent, context->rows_ready, context->rows_received})
     if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+  release_packed_stream(context->packed);
   if (context->stream != nullptr) static_cast<void>(cudaStreamDestroy(context->stream));
   delete context;
 }
@@ -367,9 +329,7 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
                           "bind_batch: drawn_rows has rows that the last call to sample did not draw");
   c.num_drawn = 0;
   const size_t slot = c.next_slot++ % Context::kSlots;
-  if (const Status s = c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "copying a batch");
-      s != Status::ok)
-    return s;
+  QUIRE_RETURN_IF_FAILED(c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "copying a batch"));
   int32_t* to = c.batch_slots[slot];
   size_t used = 0;
   const auto put = [&](const int32_t* values, int32_t count) {
@@ -425,16 +385,15 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   Context& c = *context;
   *action = StepAction::run;
   c.recording.reset();
-  if (const Status s = c.device->enter(); s != Status::ok) return s;
-  if (const Status s = c.device->check(c.device->passes.follow(c.stream, c.communicator), "issuing a step");
-      s != Status::ok)
-    return s;
-  if (c.limits.waits_within_steps != 0) return Status::ok;
+  QUIRE_RETURN_IF_FAILED(c.device->enter());
+  QUIRE_RETURN_IF_FAILED(
+      c.device->check(c.device->passes.follow(c.stream, c.communicator), "issuing a step"));
   // Without a recording, each operation waits for its own weights. The weights being copied may belong to
   // another model.
   const bool are_arriving = c.device->arrivals.any(true);
-  if (are_arriving && !c.recorded_weights.have_come()) return Status::ok;
-  if (batch->num_tokens > kMaxRecordedTokens) return Status::ok;
+  if (c.limits.waits_within_steps != 0 || batch->num_tokens > kMaxRecordedTokens ||
+      (are_arriving && !c.recorded_weights.have_come()))
+    return announce_weights(c, are_arriving);
   const StepKey key{.num_tokens = batch->num_tokens,
                     .num_sequences = batch->num_sequences,
                     .num_logit_rows = batch->num_logit_rows,
@@ -447,7 +406,7 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
     *action = StepAction::replayed;
     return mark_pass(c, c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step"));
   }
-  if (are_arriving || !c.recorded.should_record(key)) return Status::ok;
+  if (are_arriving || !c.recorded.should_record(key)) return announce_weights(c, are_arriving);
   c.recording = key;
   return c.device->check(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal),
                          "recording a step");
@@ -481,7 +440,10 @@ Status replay_recorded(Context& c, const StepKey& key, cudaGraph_t recorded, Ste
 Status end_step(Context* context, StepAction* action) {
   Context& c = *context;
   *action = StepAction::replayed;
-  if (!c.recording) return mark_pass(c, c.device->check_launch("running a step"));
+  if (!c.recording) {
+    QUIRE_RETURN_IF_FAILED(announce_weights(c, false));
+    return mark_pass(c, c.device->check_launch("running a step"));
+  }
   const StepKey key = *std::exchange(c.recording, std::nullopt);
   cudaGraph_t recorded = nullptr;
   Status status = c.device->check(cudaStreamEndCapture(c.stream, &recorded), "recording a step");
@@ -512,6 +474,7 @@ Status forget_steps(Context* context) {
 }
 
 void discard_recording(Context& c) {
+  c.delayed_gather.reset();
   if (!c.recording) return;
   c.recording.reset();
   cudaGraph_t recorded = nullptr;

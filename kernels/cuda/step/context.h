@@ -11,6 +11,7 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/collective/gather.h"
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/experts/packed.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/plan/recorded_steps.h"
 #include "kernels/cuda/sample/sample.h"
@@ -68,6 +69,39 @@ struct GatherMemory {
   GatherControl* control = nullptr;  // pinned; a communicator uses that of its first shard
 };
 
+// A gather that has been put off until the operation that reads its result, which may do both at once.
+struct DelayedGather {
+  GatherArguments arguments;
+  GatherPlan plan;
+};
+
+// A staging buffer for packed experts: pinned memory that the host fills, and its copy on the card.
+struct PackedSlot {
+  uint8_t* host = nullptr;
+  uint8_t* device = nullptr;
+  cudaEvent_t sent = nullptr;  // recorded after the copy to the card
+  cudaEvent_t used = nullptr;  // recorded after the last kernel that reads the copy
+};
+
+// What sum_packed_experts works in; all null without packed experts.
+struct PackedMemory {
+  PackedSizes sizes;
+  cudaStream_t stream = nullptr;  // of the copies of experts, beside the stream of the kernels
+  std::array<PackedSlot, 2> slots{};
+  float* host_tokens = nullptr;      // pinned, [max_tokens, num_in or num_out]: inputs, later sums
+  float* host_factors = nullptr;     // pinned, [rows] weights or input scales of rows
+  int32_t* host_rows = nullptr;      // pinned, [rows] sorted by expert
+  PackedTile* host_tiles = nullptr;  // pinned
+  float* tokens = nullptr;
+  float* factors = nullptr;
+  int32_t* rows = nullptr;
+  PackedTile* tiles = nullptr;
+  int8_t* codes = nullptr;
+  float* scales = nullptr;
+  float* products = nullptr;
+  float* outputs = nullptr;  // [rows, num_out]
+};
+
 struct Context {
   ContextHeader header;
   Device* device = nullptr;
@@ -100,6 +134,7 @@ struct Context {
   SortedRows sorted_rows;
   __half* expert_input = nullptr;
   size_t expert_input_elements = 0;
+  PackedMemory packed;
   __half* slab = nullptr;    // expanded weights of a large product
   float* product = nullptr;  // f32 results of a large product that still need a bias
   void* library_workspace = nullptr;
@@ -114,6 +149,9 @@ struct Context {
   const Device* connected = nullptr;    // device whose memory this card has been given access to, if it can
   GatherMemory gathers;
   Communicator* communicator = nullptr;  // of the shards of the stage; null: there is one shard
+  int32_t rank = 0;                      // in the communicator
+  std::optional<DelayedGather> delayed_gather;
+  bool announced_weights = false;  // the step has announced that it waits for weights
   RowScan* sample_scans = nullptr;
   float* sample_adjusted = nullptr;
   static constexpr size_t kDrawSlots = 2;  // one step, and the step that follows it
@@ -162,6 +200,7 @@ Status read_rows(Context* context, const float* device_rows, int32_t rows, int32
 Status write_rows(Context* context, const float* host, int32_t rows, int32_t columns, float* device_rows);
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
                     int32_t columns);
+Status sum_packed_experts(Context* context, const PackedExpertsParams* params);
 Status sample(Context* context, const SampleParams* params);
 Status wait_for_draws(Context* context, const SampleOutcome* outcomes);
 
@@ -177,6 +216,8 @@ Status multiply(Context& context, const LinearParams& params, const ProductForm&
 Status multiply_normed(Context& context, const NormParams& norm, const LinearParams& params,
                        const ProductForm& form);
 bool fuses_norm(const Context& context, const Weight& weight, const NormParams& norm);
+// Returns true if the norm of the input must not be rounded to f16 before the product (FP8 activations).
+bool rounds_norm(const Weight& weight);
 // supports_row_order returns true if a kernel may write the input of this weight in its row order; row_place
 // returns the place of each row.
 bool supports_row_order(const Weight& weight);

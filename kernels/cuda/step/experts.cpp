@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/cuda/collective/communicator.h"
 #include "kernels/cuda/experts/choose.h"
 #include "kernels/cuda/plan/trellis_tiles.h"
 #include "kernels/cuda/step/context.h"
@@ -359,11 +360,13 @@ Status choose_experts(Context* context, const ExpertChoiceParams* params) {
   const RouteParams choice = route_params(p);
   const GemmShape shape = shape_of_choice(c, *p.router, choice);
   const bool at_once = shape.shared_bytes > 0;
-  const bool norm_within = at_once && p.input == nullptr && fuses_norm(c, *p.router, norm);
-  if (p.input == nullptr && !norm_within)
-    if (const Status s = c.device->check(launch_norm(norm, nullptr, c.launch()), "normalising");
-        s != Status::ok)
-      return s;
+  const bool norm_within =
+      at_once && p.input == nullptr && !gathers_within(c, norm) && fuses_norm(c, *p.router, norm);
+  if (p.input == nullptr && !norm_within) {
+    QUIRE_RETURN_IF_FAILED(normalize(c, norm, nullptr));
+  } else {
+    QUIRE_RETURN_IF_FAILED(run_delayed_gather(c));
+  }
   if (at_once) return choose_at_once(c, shape, product, norm_within ? norm : NormParams(), choice);
   if (const Status s = multiply(c, product, {}); s != Status::ok) return s;
   return route(context, &choice);

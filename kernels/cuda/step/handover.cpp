@@ -41,9 +41,11 @@ Status receive_rows(Context* context, float* device_rows, Context* from, const f
   Context& to = *context;
   Context& sender = *from;
   const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float);
+  QUIRE_RETURN_IF_FAILED(run_delayed_gather(to));
   if (sender.device->enter() != Status::ok)
     return to.device->fail(Status::device_lost,
                            "the card " + sender.device->name + " is lost, which computes the earlier layers");
+  QUIRE_RETURN_IF_FAILED(run_delayed_gather(sender));
   cudaError_t error = cudaEventRecord(sender.rows_ready, sender.stream);
   if (error != cudaSuccess) return to.device->check(error, "transferring rows");
   if (const Status s = to.device->enter(); s != Status::ok) return s;

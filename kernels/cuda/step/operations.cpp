@@ -1,6 +1,7 @@
 // The primitive entries of the table: they check shapes and launch kernels.
 #include <algorithm>
 
+#include "kernels/cuda/collective/communicator.h"
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/cuda/step/context.h"
 #include "kernels/cuda/weights/block_repack.h"
@@ -48,7 +49,7 @@ Status embed(Context* context, const EmbedParams* params) {
 
 Status norm(Context* context, const NormParams* params) {
   if (params->rows <= 0) return Status::ok;
-  return check(*context, launch_norm(*params, nullptr, context->launch()), "normalising");
+  return normalize(*context, *params, nullptr);
 }
 
 Status linear(Context* context, const LinearParams* params) {
@@ -101,9 +102,12 @@ AttentionParams without_singles(const AttentionParams& p) {
 }  // namespace
 
 bool fuses_append(const Context& c, const AttentionParams& p) {
-  return p.batch.num_tokens > 0 && heads_fit(p.heads, p.kv_shape) && !appends_rows(p) &&
-         !uses_attention_any(p, *c.device) && !shares_keys(p, c.shared, *c.device) &&
-         single_fits(p, {c.device, &c.attention, most_chunks(p)});
+  if (p.batch.num_tokens <= 0 || !heads_fit(p.heads, p.kv_shape) || appends_rows(p) ||
+      uses_attention_any(p, *c.device) || shares_keys(singles_of(p), c.shared, *c.device))
+    return false;
+  const SplitResources room{c.device, &c.attention, most_chunks(p)};
+  return single_fits(p, room) ||
+         (appends_drafts(p, *c.device) && decode_fits(p, room.max_chunks, c.attention));
 }
 
 Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append, const int32_t* place) {
@@ -122,8 +126,8 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
   if (p.batch.num_single > 0 && p.batch.num_single < p.batch.num_sequences) {
     const AttentionParams first = singles_of(p);
     if (single_fits(first, room) || shares_keys(first, c.shared, *c.device)) {
-      const Status s = attend(c, first, nullptr, place);
-      return s == Status::ok ? attend(c, without_singles(p), nullptr, place) : s;
+      const Status s = attend(c, first, append, place);
+      return s == Status::ok ? attend(c, without_singles(p), append, place) : s;
     }
   }
   const int32_t group = p.heads.num_heads / p.heads.num_kv_heads;
@@ -131,7 +135,8 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
   const bool long_rows = p.batch.max_query_tokens * group > few_rows(p);
   // Every sequence of a step has at least one token: with one sequence its rows decide.
   if (splits && (!long_rows || p.batch.num_sequences > 1)) {
-    const Status s = check(c, launch_attention_decode(p, place, room, shared, c.launch()), "attending");
+    const Status s =
+        check(c, launch_attention_decode(p, append, place, room, shared, c.launch()), "attending");
     if (s != Status::ok || !long_rows) return s;
   }
   const auto launch_rows = c.device->warpgroup_products && warpgroup_fits(p) ? launch_attention_warpgroup

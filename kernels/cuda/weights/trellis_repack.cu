@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int form = part.runs[0].bits, row_stride = matrix.num_blocks * kBlockRows;
   const uint8_t* from = part.strips + static_cast<size_t>(first_strip + blockIdx.y) * part.strip_bytes +
                         static_cast<size_t>(segment) * part.runs[0].segment_bytes;
-  const TrellisFactors factors = trellis_factors(form);
+  const TrellisFactors factors = trellis_factors(form, lane);
   for (int half = 0; half < 2; ++half) {
     const size_t first_column = static_cast<size_t>(blockIdx.y) * kStripColumns + 16 * half + g;
     with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,

@@ -1,6 +1,7 @@
 // Whole transformer blocks, with and without replay of recorded steps.
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "kernels/interface/composite.h"
 #include "tests/kernels/cuda/cuda_device.h"
@@ -524,6 +525,49 @@ TEST_P(BlockPagesTest, ResultsWithHeadNormsDoNotDependOnTheBatch) {
   EXPECT_LT(relative_error(step({0}, {40}, false), whole), 3e-3);
   step({0}, {39}, true);
   EXPECT_EQ(step({39}, {1}, true), whole);
+}
+
+// Jobs with draft tokens: the first one's tokens lie in two chunks of keys, and its rows in two tiles.
+TEST_P(BlockPagesTest, DraftTokensEqualSingleTokens) {
+  make_model_of_pages(true);
+  const auto of = [](const std::vector<float>& logits, size_t sequence) {
+    const auto first = logits.begin() + static_cast<ptrdiff_t>(sequence * kVocabulary);
+    return std::vector<float>(first, first + kVocabulary);
+  };
+  const float* const other = to_device(random_floats(2 * kDim, random_));
+  for (const bool normed : {false, true}) {
+    head_norm_ = normed ? to_device(random_floats(2 * kDim, random_)) : nullptr;
+    for (const int32_t past : {124, 126}) {
+      SCOPED_TRACE(testing::Message() << past << " tokens before, normed " << normed);
+      step({0, 0, 0}, {past, 31, 140}, true);
+      std::vector<std::vector<float>> alone;
+      for (int32_t i = 0; i < 6; ++i) alone.push_back(step({past + i, 31 + i, 140 + i}, {1, 1, 1}, true));
+      const float* const own = std::exchange(head_norm_, other);  // leaves other keys in the cache
+      step({past, 31, 140}, {6, 6, 6}, true);
+      head_norm_ = own;
+      const auto drafts = step({past, 31, 140}, {5, 2, 3}, true);
+      EXPECT_EQ(of(drafts, 0), of(alone[4], 0));
+      EXPECT_EQ(of(drafts, 1), of(alone[1], 1));
+      EXPECT_EQ(of(drafts, 2), of(alone[2], 2));
+      const auto next = step({past + 5, 33, 143}, {1, 1, 1}, true);
+      EXPECT_EQ(of(next, 0), of(alone[5], 0));
+      EXPECT_EQ(of(next, 1), of(alone[2], 1));
+      EXPECT_EQ(of(next, 2), of(alone[3], 2));
+    }
+  }
+}
+
+// A job without drafts comes before those with drafts, in any order of jobs.
+TEST_P(BlockPagesTest, DraftTokensBesideSingleTokensEqualThemAlone) {
+  make_model_of_pages(false);
+  step({0, 0, 0}, {40, 126, 9}, true);
+  const auto single = step({40}, {1}, true);
+  const auto together = step({40, 126, 9}, {1, 5, 4}, true);
+  EXPECT_EQ(std::vector<float>(together.begin(), together.begin() + kVocabulary), single);
+  std::vector<float> last;
+  for (int32_t i = 0; i < 5; ++i) last = step({40, 126 + i}, {1, 1}, true);
+  EXPECT_EQ(std::vector<float>(together.begin() + kVocabulary, together.begin() + 2 * kVocabulary),
+            std::vector<float>(last.begin() + kVocabulary, last.end()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Pages, BlockPagesTest,

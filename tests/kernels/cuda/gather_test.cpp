@@ -1,221 +1,11 @@
-// All-gathers of shards on several cards, on one, and through host memory, against a plain copy. On the
-// emulated cards, or on as many real ones as there are.
-#include <algorithm>
+// All-gathers of shards, against a plain copy, and their faults.
+#include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <functional>
-#include <thread>
 
-#include "kernels/cuda/plan/gather_plan.h"
-#include "tests/kernels/cuda/cuda_device.h"
+#include "tests/kernels/cuda/gather_fixture.h"
 
 namespace quire::kernels {
 namespace {
-
-constexpr int32_t kMaxCards = 4;
-
-template <typename Function>
-Function* emulated_function(const char* name) {
-  void* library = dlopen(QUIRE_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  return library == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library, name));
-}
-
-// Where the shards of a test lie.
-struct Places {
-  const char* name;
-  bool one_card = false;
-  bool through_host = false;
-};
-void PrintTo(const Places& places, std::ostream* out) {
-  *out << places.name;
-}
-
-// A result, cut into slices.
-struct Result {
-  std::vector<int32_t> starts;  // [shards + 1]
-  int32_t rows = 1;
-  DType dtype = DType::f32;
-
-  size_t element() const { return dtype_bytes(dtype); }
-  size_t row_bytes() const { return static_cast<size_t>(starts.back()) * element(); }
-  size_t bytes() const { return row_bytes() * static_cast<size_t>(rows); }
-  size_t first(size_t rank) const { return static_cast<size_t>(starts[rank]) * element(); }
-  size_t width(size_t rank) const { return first(rank + 1) - first(rank); }
-};
-
-std::vector<int32_t> even_starts(int32_t columns, int32_t shards) {
-  std::vector<int32_t> starts;
-  for (int32_t r = 0; r <= shards; ++r) starts.push_back(columns * r / shards);
-  return starts;
-}
-
-// Returns the slice of a shard: bytes that depend on their place in the result and on `salt`.
-std::vector<uint8_t> slice_of(const Result& result, size_t rank, uint32_t salt) {
-  std::vector<uint8_t> slice;
-  for (size_t row = 0; row < static_cast<size_t>(result.rows); ++row) {
-    for (size_t i = 0; i < result.width(rank); ++i) {
-      const size_t place = row * result.row_bytes() + result.first(rank) + i;
-      slice.push_back(static_cast<uint8_t>((place * 2654435761U + salt * 40503U) >> 7));
-    }
-  }
-  return slice;
-}
-
-std::vector<uint8_t> whole(const Result& result, uint32_t salt) {
-  std::vector<uint8_t> all(result.bytes());
-  for (size_t r = 0; r + 1 < result.starts.size(); ++r) {
-    const std::vector<uint8_t> slice = slice_of(result, r, salt);
-    for (size_t row = 0; row < static_cast<size_t>(result.rows) && result.width(r) > 0; ++row)
-      std::memcpy(&all[row * result.row_bytes() + result.first(r)], &slice[row * result.width(r)],
-                  result.width(r));
-  }
-  return all;
-}
-
-class GatherTest : public ::testing::TestWithParam<Places> {
- protected:
-  void SetUp() override {
-    is_emulated_ = emulated_function<void(int, bool)>("quire_emulated_lose") != nullptr;
-    if (is_emulated_) setenv("QUIRE_EMULATED_CARDS", "4", 1);
-    if (is_emulated_ && GetParam().through_host) setenv("QUIRE_EMULATED_NO_PEERS", "1", 1);
-    const Backend* backend = cuda_backend();
-    ASSERT_NE(backend, nullptr) << dlerror();
-    num_cards_ = std::min(backend->num_devices(nullptr, 0), kMaxCards);
-    if (max_shards() < 2) GTEST_SKIP() << num_cards_ << " cards";
-  }
-  void TearDown() override {
-    disconnect();
-    unsetenv("QUIRE_EMULATED_CARDS");
-    unsetenv("QUIRE_EMULATED_NO_PEERS");
-  }
-
-  int32_t max_shards() const { return GetParam().one_card ? 2 * std::min(num_cards_, 1) : num_cards_; }
-
-  // Makes contexts of shards, whose gathers have results of up to `gather_bytes`.
-  void connect(int32_t num_shards, uint64_t gather_bytes) {
-    disconnect();
-    ContextLimits limits;
-    limits.max_tokens = 64;
-    limits.max_sequences = 4;
-    limits.max_logit_rows = 4;
-    limits.max_pages_per_sequence = 1;
-    limits.max_columns = 256;
-    limits.vocab_size = 256;
-    limits.num_heads = 1;
-    limits.head_dim = 64;
-    limits.num_shards = num_shards;
-    limits.gather_bytes = gather_bytes;
-    limits.gathers_on_host = GetParam().through_host ? 1 : 0;
-    std::vector<Context*> contexts;
-    for (int32_t r = 0; r < num_shards; ++r) {
-      Shard& shard = shards_.emplace_back();
-      const DeviceOptions options;
-      ASSERT_EQ(cuda_backend()->open_device(GetParam().one_card ? 0 : r, &options, &shard.device),
-                Status::ok);
-      shard.table = cuda_backend()->table(shard.device);
-      limits.gather_bytes = gather_bytes + 1000 * static_cast<uint64_t>(r);  // the least counts
-      ASSERT_EQ(shard.table->create_context(shard.device, &limits, &shard.context), Status::ok);
-      contexts.push_back(shard.context);
-      MemoryUse planned, used;
-      ASSERT_EQ(shard.table->plan_context(shard.device, &limits, &planned), Status::ok);
-      shard.table->memory_use(shard.device, &used);
-      EXPECT_EQ(used.held_bytes, planned.held_bytes);
-      EXPECT_EQ(used.pinned_bytes, planned.pinned_bytes);
-    }
-    ASSERT_EQ(table().connect_shards(contexts.data(), num_shards, &communicator_), Status::ok);
-  }
-  void disconnect() {
-    if (communicator_ != nullptr) table().release_communicator(std::exchange(communicator_, nullptr));
-    for (const Shard& shard : shards_) {
-      for (void* memory : shard.memory) shard.table->release(shard.device, memory);
-      shard.table->release_context(shard.context);
-      MemoryUse used;
-      shard.table->memory_use(shard.device, &used);
-      EXPECT_EQ(used.held_bytes + used.pinned_bytes, 0U);
-      cuda_backend()->close_device(shard.device);
-    }
-    shards_.clear();
-  }
-
-  const KernelTable& table() const { return *shards_.front().table; }
-  size_t num_shards() const { return shards_.size(); }
-
-  // Calls run(rank) on a thread for each shard.
-  void each_shard(const std::function<void(size_t)>& run) const {
-    std::vector<std::thread> threads;
-    for (size_t r = 0; r < num_shards(); ++r) threads.emplace_back(run, r);
-    for (std::thread& thread : threads) thread.join();
-  }
-
-  // Buffers of one gather on one shard.
-  struct Buffers {
-    void* input = nullptr;
-    void* output = nullptr;
-  };
-  void* take(size_t rank, size_t bytes) {
-    void* memory = nullptr;
-    EXPECT_EQ(table().allocate(shards_[rank].device, std::max<size_t>(bytes, 1), &memory), Status::ok);
-    shards_[rank].memory.push_back(memory);
-    return memory;
-  }
-  Buffers take_buffers(size_t rank, const Result& result) {
-    return {take(rank, result.width(rank) * static_cast<size_t>(result.rows)), take(rank, result.bytes())};
-  }
-  void upload(size_t rank, const Result& result, uint32_t salt, void* input) {
-    const std::vector<uint8_t> slice = slice_of(result, rank, salt);
-    EXPECT_EQ(table().upload(shards_[rank].device, input, slice.data(), slice.size()), Status::ok);
-  }
-  Status gather(size_t rank, const Result& result, const Buffers& buffers) const {
-    AllGatherParams params;
-    params.columns = {result.starts.data(), static_cast<int32_t>(num_shards()), static_cast<int32_t>(rank)};
-    params.input = buffers.input;
-    params.rows = result.rows;
-    params.dtype = result.dtype;
-    params.output = buffers.output;
-    return table().all_gather(shards_[rank].context, &params);
-  }
-  std::vector<uint8_t> download(size_t rank, const Result& result, const void* output) const {
-    std::vector<uint8_t> bytes(result.bytes());
-    EXPECT_EQ(table().download(shards_[rank].device, bytes.data(), output, bytes.size()), Status::ok);
-    return bytes;
-  }
-  Status synchronize(size_t rank) const { return table().synchronize(shards_[rank].context); }
-
-  // Gathers several results one after the other and compares them with the whole ones.
-  void expect_gathered(const std::vector<Result>& results) {
-    std::vector<std::vector<Buffers>> buffers(num_shards());
-    for (size_t r = 0; r < num_shards(); ++r) {
-      for (const Result& result : results) {
-        buffers[r].push_back(take_buffers(r, result));
-        upload(r, result, ++salt_, buffers[r].back().input);
-      }
-      salt_ -= static_cast<uint32_t>(results.size());
-    }
-    each_shard([&](size_t r) {
-      for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(gather(r, results[i], buffers[r][i]), Status::ok);
-      EXPECT_EQ(synchronize(r), Status::ok);
-    });
-    for (const Result& result : results) {
-      const std::vector<uint8_t> expected = whole(result, ++salt_);
-      for (size_t r = 0; r < num_shards(); ++r)
-        EXPECT_TRUE(download(r, result, buffers[r][static_cast<size_t>(&result - results.data())].output) ==
-                    expected)
-            << r << " of " << num_shards() << ", " << result.rows << " rows of " << result.starts.back();
-    }
-  }
-
-  struct Shard {
-    Device* device = nullptr;
-    const KernelTable* table = nullptr;
-    Context* context = nullptr;
-    std::vector<void*> memory;
-  };
-  bool is_emulated_ = false;
-  int32_t num_cards_ = 0;
-  uint32_t salt_ = 0;
-  std::vector<Shard> shards_;
-  Communicator* communicator_ = nullptr;
-};
 
 // Widths that divide into units of each size, and rows from none to more than a block has threads.
 TEST_P(GatherTest, SmallResultsEqualACopy) {
@@ -355,23 +145,101 @@ TEST_P(GatherTest, ReplayedStepsCountTheirGathers) {
   EXPECT_TRUE(any_replayed);
 }
 
-TEST_P(GatherTest, AShardThatNeverComesEndsTheStepWithACode) {
-  const auto bound_polls = emulated_function<void(uint32_t)>("quire_emulated_bound_polls");
-  if (bound_polls == nullptr) GTEST_SKIP() << "a real card waits for seconds";
+// Lets the time of waits pass on emulated cards, by steps of the given size, while it lives.
+class PassingTime {
+ public:
+  explicit PassingTime(std::chrono::milliseconds step)
+      : pass_(emulated_function<void(uint64_t)>("quire_emulated_pass_wait_time")), thread_([this, step] {
+          while (pass_ != nullptr && !is_over_) {
+            pass_(static_cast<uint64_t>(std::chrono::nanoseconds(step).count()));
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+        }) {}
+  ~PassingTime() {
+    is_over_ = true;
+    thread_.join();
+  }
+
+ private:
+  void (*pass_)(uint64_t);
+  std::atomic<bool> is_over_{false};
+  std::thread thread_;
+};
+
+TEST_P(GatherTest, AShardThatNeverComesEndsTheStepWithinTwoSeconds) {
   for (const int32_t rows : {1, 32}) {  // without and with flags
     connect(max_shards(), 4096);
     const Result result = {even_starts(512, max_shards()), rows, DType::f32};
     const Buffers buffers = take_buffers(0, result);
-    bound_polls(512);
-    EXPECT_EQ(gather(0, result, buffers), Status::ok);
-    const Status status = synchronize(0);
-    bound_polls(UINT32_MAX);
+    const auto begin = std::chrono::steady_clock::now();
+    Status status = Status::ok;
+    {
+      const PassingTime time(std::chrono::milliseconds(100));
+      EXPECT_EQ(gather(0, result, buffers), Status::ok);
+      status = synchronize(0);
+    }
+    if (!is_emulated_) {
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+    }
     EXPECT_EQ(status, Status::device_lost);
     EXPECT_NE(std::string(status.words).find("waited too long"), std::string::npos) << status.words;
     for (size_t r = 0; r < num_shards(); ++r)
       EXPECT_EQ(gather(r, result, take_buffers(r, result)), Status::device_lost) << r;
     each_shard([&](size_t r) { EXPECT_EQ(synchronize(r), Status::device_lost); });
   }
+}
+
+// A step that begins while weights return from host memory may come late, which its peers are told.
+TEST_P(GatherTest, AShardThatAwaitsWeightsIsWaitedForLonger) {
+  if (!is_emulated_) GTEST_SKIP() << "weights of a real card return at once";
+  connect(2, 4096);
+  constexpr int32_t kRows = 64, kColumns = 16384;
+  const std::vector<uint16_t> values(size_t{kRows} * kColumns, 0x3c00);
+  WeightSource source;
+  source.format = WeightFormat::dense;
+  source.num_in = kRows;
+  source.num_out = source.padded_out = kColumns;
+  source.dense.data = values.data();
+  source.dense.dtype = DType::f16;
+  Device* const device = shards_[1].device;
+  Weight* weight = nullptr;
+  ASSERT_EQ(prepare_weight(table(), device, &source, 1, &weight), Status::ok);
+  ASSERT_EQ(table().copy_weight(device, weight), Status::ok);
+  ASSERT_GT(table().park_weight(device, weight), 0U);
+  ASSERT_EQ(table().bring_weight(device, weight), Status::ok);
+
+  const Result result = {even_starts(512, 2), 1, DType::f32};
+  const Buffers buffers[] = {take_buffers(0, result), take_buffers(1, result)};
+  for (const size_t r : {0, 1}) upload(r, result, 5, buffers[r].input);
+  const std::vector<int32_t> numbers = {0, 1};
+  const BatchView host = batch_of(numbers);
+  BatchView view;
+  StepAction action = StepAction::replayed;
+  ASSERT_EQ(table().bind_batch(shards_[1].context, &host, &view), Status::ok);
+  ASSERT_EQ(table().begin_step(shards_[1].context, &view, &action), Status::ok);
+  EXPECT_EQ(action, StepAction::run);
+  std::atomic<bool> is_over{false};
+  std::thread waiting([&] {
+    EXPECT_EQ(gather(0, result, buffers[0]), Status::ok);
+    EXPECT_EQ(synchronize(0), Status::ok);
+    is_over = true;
+  });
+  {
+    const PassingTime time(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // at most 10 s of waits
+  }
+  EXPECT_FALSE(is_over);
+  EXPECT_EQ(gather(1, result, buffers[1]), Status::ok);
+  EXPECT_EQ(table().end_step(shards_[1].context, &action), Status::ok);
+  EXPECT_EQ(synchronize(1), Status::ok);
+  waiting.join();
+  EXPECT_TRUE(download(0, result, buffers[0].output) == whole(result, 5));
+  // After the step the shard is waited for as any other.
+  const PassingTime time(std::chrono::milliseconds(10));
+  EXPECT_EQ(gather(0, result, buffers[0]), Status::ok);
+  EXPECT_EQ(synchronize(0), Status::device_lost);
+  EXPECT_EQ(table().synchronize(shards_[1].context), Status::device_lost);
+  table().release_weight(device, weight);
 }
 
 TEST_P(GatherTest, AnInterruptionEndsGathersUntilTheyResume) {
@@ -446,10 +314,7 @@ TEST_P(GatherTest, DevicesReachEachOtherUnlessTheMachineRefuses) {
   EXPECT_EQ(table().reaches(shards_[0].device, shards_[1].device), is_refused ? 0 : 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, GatherTest,
-                         ::testing::Values(Places{"cards"}, Places{"one_card", true},
-                                           Places{"through_host", false, true}),
-                         [](const auto& places) { return places.param.name; });
+INSTANTIATE_TEST_SUITE_P(Places, GatherTest, ::testing::ValuesIn(kPlaces), place_name);
 
 }  // namespace
 }  // namespace quire::kernels

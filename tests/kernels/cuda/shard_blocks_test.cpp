@@ -50,8 +50,14 @@ class ReplayedGathers {
     std::vector<uint8_t>& own = of_shards[static_cast<size_t>(columns.rank)];
     own.resize(rows * static_cast<size_t>(columns.own()) * element);
     if (const Status s = real_.synchronize(context); s != Status::ok) return s;
-    if (const Status s = real_.download(device_, own.data(), params.input, own.size()); s != Status::ok)
-      return s;
+    const size_t own_bytes = own.size() / rows;
+    const size_t stride =
+        params.input_stride != 0 ? static_cast<size_t>(params.input_stride) * element : own_bytes;
+    for (size_t row = 0; row < rows; ++row) {
+      const Status s = real_.download(device_, own.data() + row * own_bytes,
+                                      static_cast<const uint8_t*>(params.input) + row * stride, own_bytes);
+      if (s != Status::ok) return s;
+    }
     const size_t row_bytes = static_cast<size_t>(columns.total()) * element;
     std::vector<uint8_t> all(rows * row_bytes);
     for (size_t r = 0; r < of_shards.size(); ++r) {
@@ -61,7 +67,22 @@ class ReplayedGathers {
         std::memcpy(&all[row * row_bytes + first], &of_shards[r][row * width], width);
       }
     }
+    if (params.place != nullptr)
+      if (const Status s = put_in_place(params, all); s != Status::ok) return s;
     return real_.upload(device_, params.output, all.data(), all.size());
+  }
+
+  // Moves the columns of f16 rows to their places.
+  Status put_in_place(const AllGatherParams& params, std::vector<uint8_t>& rows) const {
+    const auto columns = static_cast<size_t>(params.columns.total());
+    std::vector<int32_t> place(columns);
+    const Status s = real_.download(device_, place.data(), params.place, columns * sizeof(int32_t));
+    const std::vector<uint8_t> from = rows;
+    for (size_t i = 0; i < rows.size() / 2; ++i) {
+      const size_t to = i / columns * columns + static_cast<size_t>(place[i % columns]);
+      std::memcpy(&rows[2 * to], &from[2 * i], 2);
+    }
+    return s;
   }
 
   const KernelTable& real_;

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/plan/trellis_tiles.h"
+
 namespace quire::kernels {
 namespace {
 
@@ -47,7 +49,8 @@ struct Form {
 constexpr Form kForms[] = {{TileKind::exl2, 2, 1},  {TileKind::exl2, 4, 1},  {TileKind::exl2, 5, 4},
                            {TileKind::exl2, 8, 4},  {TileKind::gptq, 4, 1},  {TileKind::gptq, 4, 4},
                            {TileKind::fp8, 8, 1},   {TileKind::fp8, 8, 4},   {TileKind::dense, 16, 0},
-                           {TileKind::gptq8, 8, 1}, {TileKind::gptq8, 8, 4}, {TileKind::mxfp4, 4, 1}};
+                           {TileKind::gptq8, 8, 1}, {TileKind::gptq8, 8, 4}, {TileKind::mxfp4, 4, 1},
+                           {TileKind::trellis, 4, 0}, {TileKind::trellis, 1, 0}, {TileKind::trellis, 8, 0}};
 
 Matrix matrix_of(const Form& form, int32_t rows, const std::vector<int32_t>& columns, bool paired) {
   Matrix m;
@@ -60,7 +63,9 @@ Matrix matrix_of(const Form& form, int32_t rows, const std::vector<int32_t>& col
                         static_cast<uint32_t>(segment_steps(form.kind) * form.bits) * 128;
   for (size_t p = 0; p < columns.size(); ++p) {
     m.parts[p].num_columns = columns[p];
-    m.parts[p].num_strips = (columns[p] + kStripColumns - 1) / kStripColumns;
+    // Parts of a trellis have whole transforms of 128 columns.
+    const int32_t unit = form.kind == TileKind::trellis ? kHadamardOrder : kStripColumns;
+    m.parts[p].num_strips = (columns[p] + unit - 1) / unit * (unit / kStripColumns);
     m.parts[p].first_column = m.num_columns;
     m.num_columns += columns[p];
     m.num_strips += m.parts[p].num_strips;
@@ -127,14 +132,20 @@ void expect_groups_cover(const GemmShape& s, const Matrix& m) {
 }
 
 void expect_sound_narrow(const GemmShape& s, const Matrix& m, int32_t rows, const CardLimits& card) {
-  expect_groups_cover(s, m);
+  if (m.kind == TileKind::trellis && rows == 1) {
+    EXPECT_EQ(s.groups, m.chain_bits == kMaxChainBits ? 2 * m.num_strips : m.num_strips);
+    EXPECT_LE(s.blocks, s.groups);
+  } else {
+    expect_groups_cover(s, m);
+  }
   EXPECT_EQ(s.tasks, s.groups);
   ASSERT_GT(s.shared_bytes, 0U) << "the launch would refuse it";
   EXPECT_LE(s.shared_bytes, card.shared_per_block);
   EXPECT_GE(s.ring_slots, 1);
   EXPECT_LE(s.ring_slots, kMaxSlots);
   EXPECT_GE(s.activations_at, kFreeAt);
-  const int32_t staged_rows = rows == 1 ? m.num_blocks * kBlockRows : 0;
+  const int32_t inputs = m.kind == TileKind::trellis ? trellis_input_rows(m.num_parts) : 1;
+  const int32_t staged_rows = rows == 1 ? inputs * m.num_blocks * kBlockRows : 0;
   EXPECT_GE(s.sums_at, s.activations_at + static_cast<uint32_t>(staged_rows) * 2);
   EXPECT_GE(s.rings_at,
             s.sums_at + static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNarrowWarps) * 4);

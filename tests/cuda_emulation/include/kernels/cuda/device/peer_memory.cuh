@@ -6,8 +6,8 @@
 
 namespace quire::kernels {
 
-inline uint32_t max_polls() {
-  return emulation::max_polls();
+inline uint64_t wait_time() {
+  return emulation::wait_time();
 }
 inline void pause_between_polls() {
   emulation::wait_for_peers();

@@ -147,6 +147,51 @@ inline void mma_16x8x8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b) {
       });
 }
 
+// d = a b + start with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16; `start` has the addend twice.
+inline void mma_16x8x16_half(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                             uint32_t start) {
+  const float addend = half_of(start, 0);
+  float sums[4] = {addend, addend, addend, addend};
+  mma_16x8x16(sums, a, b0, b1);
+  const auto bits = [](float v) { return uint32_t{__half_as_ushort(__float2half_rn(v))}; };
+  for (int i = 0; i < 2; ++i) d[i] = bits(sums[2 * i]) | bits(sums[2 * i + 1]) << 16;
+}
+// d = a b + start with a [16, 32] u8, b [32, 8] u8, d [16, 8] u32.
+inline void mma_16x8x32_bytes(uint32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                              uint32_t start) {
+  const emulation::LaneWords* all =
+      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
+  const auto lane = static_cast<uint32_t>(emulation::lane());
+  const auto byte_of = [](uint64_t word, uint32_t which) {
+    return static_cast<uint32_t>(word >> (8 * which)) & 0xffU;
+  };
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    d[i] = start;
+    for (uint32_t k = 0; k < 32; ++k)
+      d[i] += byte_of(all[row % 8 * 4 + k % 16 / 4].words[k / 16], row / 8 * 4 + k % 4) *
+              byte_of(all[column * 4 + k % 16 / 4].words[2], k / 16 * 4 + k % 4);
+  }
+}
+
+// c += a b with a [16, 32] and b [32, 8] in signed bytes, c [16, 8] in 32-bit integers.
+inline void mma_16x8x32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const emulation::LaneWords* all =
+      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
+  const auto byte_of = [&](uint32_t owner, uint32_t word, uint32_t half, uint32_t byte) {
+    return static_cast<int32_t>(static_cast<int8_t>(all[owner].words[word] >> (32 * half + 8 * byte) & 255U));
+  };
+  const auto lane = static_cast<uint32_t>(emulation::lane());
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (uint32_t k = 0; k < 32; ++k) {
+      const uint32_t quad = k % 16 / 4;
+      c[i] +=
+          byte_of(row % 8 * 4 + quad, k / 16, row / 8, k % 4) * byte_of(column * 4 + quad, 2, k / 16, k % 4);
+    }
+  }
+}
+
 // Each lane passes the address of a row of 8 f16; matrix m consists of the rows of lanes 8 m to 8 m + 7.
 inline void load_matrices(uint32_t (&r)[4], uint32_t address) {
   const emulation::LaneWords* all = emulation::sync_warp({{address, 0, 0}});
