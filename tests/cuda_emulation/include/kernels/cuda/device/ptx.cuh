@@ -147,6 +147,8 @@ inline void mma_16x8x8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b) {
       });
 }
 
+void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+
 // d = a b + start with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16; `start` has the addend twice.
 inline void mma_16x8x16_half(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
                              uint32_t start) {
