@@ -88,7 +88,8 @@ struct SumsPlan {
 // Adds a matrix to the plan. Returns false if there is too little memory for its inputs or sums.
 bool add_matrix(const Context& c, const Matrix& m, SumsPlan& plan) {
   const GemmShape s = gemm_shape(*c.device, m, plan.rows);
-  if (s.tiles == 1 || s.shared_bytes == 0 || !parts_fit_groups(m, s.is_broad() ? 2 * s.strips : s.strips)) return false;
+  if (s.tiles == 1 || s.shared_bytes == 0 || !parts_fit_groups(m, s.is_broad() ? 2 * s.strips : s.strips))
+    return false;
   const auto inputs = static_cast<size_t>(elements_of_part(m, plan.rows, s.is_broad()));
   if (inputs * static_cast<size_t>(m.num_parts) > c.gathered_elements) return false;
   const int32_t tokens = s.tiles * 8, tiles = (plan.rows + tokens - 1) / tokens;
