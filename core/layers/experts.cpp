@@ -5,6 +5,7 @@
 #include "core/layers/card_experts.h"
 #include "core/layers/layer_builder.h"
 #include "core/layers/rows.h"
+#include "kernels/interface/composite.h"
 
 namespace quire {
 
@@ -225,10 +226,15 @@ void ExpertsLayer::sum_there(const ForwardPass& pass, const void* read,
 void ExpertsLayer::add_to(const ForwardPass& pass, const ExpertInput& input, float* target,
                           int32_t hidden) const {
   kernels::CombineParams sum;
-  sum.columns = hidden;
-  sum.target = target;
+  const kernels::ColumnSplit split = outputs.split();
+  sum.columns = split.is_split() ? split.own() : hidden;
+  sum.target = split.is_split() ? target + split.first() : target;
+  sum.target_stride = hidden;
   sum.adds = true;
   sum_up(pass, input, sum);
+  if (split.is_split())
+    pass.context.check(kernels::gather_in_place(pass.context.handle(), split, pass.num_tokens(), target),
+                       "gathering shards");
 }
 
 void ExpertsLayer::write_sum(const ForwardPass& pass, const ExpertInput& input, float* target,

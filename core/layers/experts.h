@@ -35,7 +35,7 @@ struct ExpertsLayer {
 
  private:
   // True if nothing is added to the sum over the experts, so that it can go directly to the residual stream.
-  bool can_add() const { return !shared && !narrow && output_bias.bytes() == 0 && !outputs.is_split(); }
+  bool can_add() const { return !shared && !narrow && output_bias.bytes() == 0; }
   void add_to(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t hidden) const;
   // Writes the sum over the experts to `target`, [tokens, columns].
   void write_sum(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t columns) const;

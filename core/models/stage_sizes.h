@@ -17,7 +17,7 @@ struct StagePosition {
   int32_t num_shards = 1;
   bool gathers_on_host = false;  // see PipelineStage
   // Sizes of the host experts that the device multiplies if they have many rows; without max_tokens.
-  kernels::PackedExpertLimits packed;
+  kernels::PackedExpertLimits packed{};
 };
 
 struct StageSizes {

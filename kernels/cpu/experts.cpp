@@ -210,11 +210,12 @@ Status combine(Context* context, const CombineParams* params) {
   constexpr size_t kSumColumns = 256;  // columns at a time, so that rows are read contiguously
   const auto* input = static_cast<const float*>(params->input);
   const auto width = static_cast<size_t>(params->columns);
+  const auto stride = params->target_stride != 0 ? static_cast<size_t>(params->target_stride) : width;
   const auto chosen = static_cast<size_t>(params->num_chosen);
   share_work(context, params->tokens, int64_t{2} * params->columns * params->num_chosen,
              [&](int32_t, int64_t first, int64_t last) {
                for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
-                 float* out = params->target + t * width;
+                 float* out = params->target + t * stride;
                  for (size_t first_column = 0; first_column < width; first_column += kSumColumns) {
                    float sums[kSumColumns] = {};
                    const size_t count = std::min(kSumColumns, width - first_column);

@@ -50,13 +50,7 @@ Status add_split_product(Context* context, const BlockProduct& product, const Bl
   out.residual = end.residual + end.columns.first();
   out.output_stride = end.columns.total();
   QUIRE_RETURN_IF_FAILED(multiply(context, product, out));
-  AllGatherParams gather;
-  gather.columns = end.columns;
-  gather.input = out.residual;
-  gather.input_stride = out.output_stride;
-  gather.rows = out.rows;
-  gather.output = end.residual;
-  return table_of(context).all_gather(context, &gather);
+  return gather_in_place(context, end.columns, out.rows, end.residual);
 }
 
 // Computes the product of a shard's columns and gathers all columns in `projected`.
@@ -146,6 +140,16 @@ Status gather_rows(Context* context, const ColumnSplit& columns, const void* sli
   params.rows = rows;
   params.dtype = dtype;
   params.output = output;
+  return table_of(context).all_gather(context, &params);
+}
+
+Status gather_in_place(Context* context, const ColumnSplit& columns, int32_t rows, float* target) {
+  AllGatherParams params;
+  params.columns = columns;
+  params.input = target + columns.first();
+  params.input_stride = columns.total();
+  params.rows = rows;
+  params.output = target;
   return table_of(context).all_gather(context, &params);
 }
 

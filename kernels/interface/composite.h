@@ -34,6 +34,8 @@ Status finish_head(Context* context, const HeadParams& params, const float* own_
 // Gathers the columns that each shard has computed.
 Status gather_rows(Context* context, const ColumnSplit& columns, const void* slice, int32_t rows, DType dtype,
                    void* output);
+// Gathers the columns of the other shards in rows that already have those of this shard.
+Status gather_in_place(Context* context, const ColumnSplit& columns, int32_t rows, float* target);
 // Returns the rows in which the results of a token are gathered; the results must be split.
 int32_t gathered_rows(const AttentionBlockParams& params);
 // Gather what the last matrix of a block reads, from Scratch::slice to its place in the workspace. Do nothing

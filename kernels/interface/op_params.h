@@ -244,8 +244,9 @@ struct CombineParams {
   int32_t num_chosen = 0;
   int32_t tokens = 0;
   int32_t columns = 0;
-  float* target = nullptr;  // [tokens, columns]
-  bool adds = false;        // true: add to the target
+  float* target = nullptr;    // [tokens, columns]
+  int32_t target_stride = 0;  // elements between rows of the target; 0: columns
+  bool adds = false;          // true: add to the target
 };
 
 // Builds rows of q, k and v from the low-rank products of latent attention (MLA). Keys are [rotary | rest] in

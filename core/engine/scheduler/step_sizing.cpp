@@ -81,11 +81,8 @@ Duration StepTimes::beyond(int32_t base_tokens, Duration base, int32_t num_token
   double tokens = base_tokens;
   double seconds = to_seconds(base);
   double slope = 0.0;
-  const size_t own = std::min<size_t>(size_index(num_tokens), kNumSizes - 1);
-  for (size_t i = 0; i < sizes_.size(); ++i) {
-    const Size& size = sizes_[i];
+  for (const Size& size : sizes_) {
     if (!is_known(size) || size.tokens <= tokens) continue;
-    if (i == own) return to_duration(std::max(seconds, size.seconds));
     slope = std::max(0.0, (size.seconds - seconds) / (size.tokens - tokens));
     if (size.tokens >= num_tokens) break;
     tokens = size.tokens;

@@ -17,8 +17,8 @@ class StepTimes {
   // is known.
   Duration of(int32_t num_tokens) const noexcept;
   // Returns the expected time of a step of num_tokens tokens if one of base_tokens, which are fewer, takes
-  // `base`: that of its size class if it is known, because devices compute in tiles. Otherwise interpolated
-  // between the measured sizes above base_tokens, and beyond them by their slope. `base` if none is known.
+  // `base`: interpolated between the measured sizes above base_tokens, and beyond them by their slope. `base`
+  // if none is known.
   Duration beyond(int32_t base_tokens, Duration base, int32_t num_tokens) const noexcept;
   // Returns whether steps of this size class were measured lately, or of any.
   bool knows(int32_t num_tokens) const noexcept;

@@ -260,19 +260,14 @@ __device__ __forceinline__ uint32_t load_shared_2(uint32_t address) {
   return v;
 }
 
-// Loads 16 bytes if `there` is 1, otherwise leaves `to` unchanged. The first function reads shared memory,
-// the second generic addresses.
-__device__ __forceinline__ void load_shared_16_if(uint4& to, uint32_t address, int there) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.shared.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
-               : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
-               : "r"(there), "r"(address)
+// Loads without being moved by the compiler, so that the load is on its way before the data is needed.
+__device__ __forceinline__ uint4 load_at_once_16(const uint8_t* from) {
+  uint4 v;
+  asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from)
                : "memory");
-}
-__device__ __forceinline__ void load_16_if(uint4& to, uint64_t address, int there) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.global.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
-               : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
-               : "r"(there), "l"(address)
-               : "memory");
+  return v;
 }
 
 // Loads data that is read once, so without caching in L1, and that no kernel writes.
@@ -356,21 +351,12 @@ __device__ __forceinline__ void mma_16x8x16_bf16(float (&c)[4], const uint32_t (
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// d = a b + start with a [16, 32] u8, b [32, 8] u8, d [16, 8] u32.
-__device__ __forceinline__ void mma_16x8x32_bytes(uint32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                                  uint32_t b1, uint32_t start) {
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%10,%10,%10,%10};"
-      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start));
-}
-
-// d = a b + start with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16; `start` has the addend twice.
+// d = a b with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16.
 __device__ __forceinline__ void mma_16x8x16_half(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0,
-                                                 uint32_t b1, uint32_t start) {
+                                                 uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3,%4,%5}, {%6,%7}, {%8,%8};"
       : "=r"(d[0]), "=r"(d[1])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(0));
 }
 
 // Rounds two numbers to bf16; `low` comes first in memory.

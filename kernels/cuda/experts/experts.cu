@@ -143,13 +143,14 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(const __grid_constant
   release_successor();
   wait_for_predecessor();
   const size_t token = blockIdx.y, columns = p.columns;
+  const size_t stride = p.target_stride != 0 ? p.target_stride : p.columns;
   const auto* rows = static_cast<const __half*>(p.input) + token * p.num_chosen * columns;
   const float* weights = p.weights != nullptr ? p.weights + token * p.num_chosen : nullptr;
   for (int c = blockIdx.x * kThreads + threadIdx.x; c < p.columns; c += gridDim.x * kThreads) {
     float sum = 0.0f;
     for (int i = 0; i < p.num_chosen; ++i)
       sum = __fmaf_rn(weights != nullptr ? weights[i] : 1.0f, __half2float(rows[i * columns + c]), sum);
-    float& target = p.target[token * columns + c];
+    float& target = p.target[token * stride + c];
     target = p.adds ? target + sum : sum;
   }
 }

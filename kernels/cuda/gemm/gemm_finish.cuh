@@ -163,6 +163,20 @@ __device__ __forceinline__ void store_partial_sums(const GemmShape& s, const Sum
     __stcg(to + n * 32, make_float4(sums[n][0], sums[n][1], sums[n][2], sums[n][3]));
 }
 
+// Stores the sums of eighth number `eighth` of K of a half strip of a trellis, which another kernel adds up
+// and transforms (rotated_rows.h).
+template <int kTiles>
+__device__ __forceinline__ void store_rotated_half(const GemmArguments& a, int strip, const HalfStrip& of,
+                                                   int eighth, const HalfSums<kTiles>& sums) {
+  const GemmShape& s = a.shape;
+  const size_t half_strip = (static_cast<size_t>(blockIdx.x) * a.matrix.num_strips + strip) * 2 + of.half;
+  float4* to = reinterpret_cast<float4*>(a.partials) + of.lane +
+               (half_strip * s.num_partial_sums + eighth + 1 - s.eighths) * (kTiles * 32);
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+    __stcg(to + n * 32, make_float4(sums[n][0], sums[n][1], sums[n][2], sums[n][3]));
+}
+
 // Tiles of 8 tokens per share, and per pass of a warp that adds up everything alone.
 template <int kTiles>
 constexpr int kShareTiles = kSplitsByHalves<kTiles> ? 4 : 1;

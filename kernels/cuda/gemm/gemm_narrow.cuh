@@ -99,19 +99,17 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
 #pragma unroll 1
   for (int i = 0; i < ring.size(); ++i) requests.next(ring, lane);
 
-  uint64_t row = 0, row_end = 0;
+  const uint8_t* rows = nullptr;
+  uint32_t row = first * kSegmentBytes + (lane & 3) * 16;
   if constexpr (kOneRow) {
-    const uint32_t activations = base + shape.activations_at;
     bring(ChainShare{chain, first, end, slot, kNarrowWarps >> m.chain_bits}, lane);
-    row = activations + first * kSegmentBytes + (lane & 3) * 16;
-    row_end = activations + end * kSegmentBytes - kStepRows * 2 + (lane & 3) * 16;
+    row += base + shape.activations_at;
   } else {
     wait_for_predecessor();
-    row = reinterpret_cast<uint64_t>(a.input + static_cast<size_t>(first_token + min(lane >> 2, tokens - 1)) *
-                                                   a.input_stride) +
-          first * kSegmentBytes + (lane & 3) * 16;
-    row_end = row + (end - first) * kSegmentBytes;
+    rows = reinterpret_cast<const uint8_t*>(a.input + static_cast<size_t>(first_token) * a.input_stride);
+    row += min(lane >> 2, tokens - 1) * a.input_stride * 2;
   }
+  const uint32_t last_step = row + (end - first) * kSegmentBytes - kStepRows * 2;
 
   auto* sums = reinterpret_cast<float*>(shared + shape.sums_at);
   const int stride = tokens * kStripColumns;
@@ -121,11 +119,9 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
     Sums totals;
     clear(totals);
     if (first < end && place.part >= 0) {
-      uint64_t of_part = 0;  // distance of the part's activations
-      if constexpr (kKind == TileKind::trellis)
-        of_part = place.part * static_cast<uint64_t>(a.trellis.part_stride * 2);
-      RowActivations<kOneRow, kStepsAhead<kKind, kOneRow>> take(row + of_part, row_end + of_part,
-                                                                (lane >> 2) < tokens);
+      const uint8_t* of_part = rows;
+      if constexpr (kKind == TileKind::trellis) of_part += place.part * (a.trellis.part_stride * 2);
+      RowActivations<kOneRow, kStepsAhead<kKind, kOneRow>> take(of_part, row, last_step);
       SegmentWalk walk;
       walk.begin(m, place.part, first, end);
       do {

@@ -404,7 +404,11 @@ __device__ __forceinline__ void multiply_strips(const Arguments& a, uint8_t* sha
     PairSums<kTiles> sums;
     multiply_pair_chains<kKind, kTiles>(pair, ring, TaskChains(a.shape, m, task.split), parked, sums);
     if (of[0].strip.part < 0) continue;
-    if (m.paired) {
+    if constexpr (kKind == TileKind::trellis) {
+      const int strip = task.group * a.shape.strips + warp, eighth = (task.split + 1) * a.shape.eighths - 1;
+      store_rotated_half<kTiles>(a, strip, of[0], eighth, sums[0]);
+      store_rotated_half<kTiles>(a, strip, of[1], eighth, sums[1]);
+    } else if (m.paired) {
       finish_gate_up<kTiles, kTiles>(a, of[0], 0, sums[0], sums[1]);
     } else if (a.shape.splits == 1) {
       finish_half<kTiles>(a, of[0], sums[0]);

@@ -86,7 +86,9 @@ __device__ __forceinline__ void consume_slots(const Arguments& a, const FormTabl
       return sum_exchange<kTiles>(splits, of, task, group, slot, partition.step);
     };
     const auto leave = [&](int eighth, const HalfSums<kTiles>& left) {
-      if constexpr (kMaySplit) {
+      if constexpr (kKind == TileKind::trellis) {
+        if (place.part >= 0) store_rotated_half<kTiles>(a, group * shape.strips + slot, of, eighth, left);
+      } else if constexpr (kMaySplit) {
         if (place.part >= 0) store_partial_sums<kTiles>(shape, meeting(a), eighth, left);
       }
     };
@@ -95,7 +97,9 @@ __device__ __forceinline__ void consume_slots(const Arguments& a, const FormTabl
     } else {
       multiply_chains<kKind, kTiles>(reader, forms, ring, chains, parked, sums, leave);
     }
-    if (shape.splits > 1) {
+    if constexpr (kKind == TileKind::trellis) {
+      if (!kSplitsByHalves<kTiles> || task.split == 0) leave((task.split + 1) * shape.eighths - 1, sums);
+    } else if (shape.splits > 1) {
       if constexpr (kMaySplit) {
         if (place.part < 0) continue;
         const SumExchange at = meeting(a);

@@ -12,18 +12,11 @@
 namespace quire::kernels {
 namespace {
 
-// Returns the matrix whose outputs are the sums of all strips.
+// Returns the matrix as the product's kernel sees it, whose outputs are the sums of all strips.
 Matrix unrotated(const Matrix& m) {
   Matrix out = m;
   out.paired = 0;
   out.bias = nullptr;
-  int32_t columns = 0;
-  for (int32_t p = 0; p < out.num_parts; ++p) {
-    out.parts[p].first_column = columns;
-    out.parts[p].num_columns = out.parts[p].num_strips * kStripColumns;
-    columns += out.parts[p].num_columns;
-  }
-  out.num_columns = columns;
   return out;
 }
 
@@ -33,14 +26,6 @@ Matrix part_of(const Matrix& m, int32_t part) {
   out.parts[0] = m.parts[part];
   out.num_strips = m.parts[part].num_strips;
   return out;
-}
-
-// Returns true if no group of strips has strips of two parts.
-bool parts_fit_groups(const Matrix& m, const GemmShape& s) {
-  const int32_t strips = s.is_broad() ? 2 * s.strips : s.strips;
-  for (int32_t p = 0; p + 1 < m.num_parts; ++p)
-    if (m.parts[p].num_strips % strips != 0) return false;
-  return true;
 }
 
 int64_t elements_of_part(const Matrix& m, int32_t rows, bool arranged) {
@@ -91,26 +76,29 @@ size_t sums_of_row(const Matrix& m) {
   return static_cast<size_t>(m.num_strips) * kStripColumns;
 }
 
-// How the sums of some rows are computed. They have the first part of the memory for partial sums, and splits
-// of K have the rest.
+// How the sums of some rows are computed: by a product of all parts, or by one for each part.
 struct SumsPlan {
   int32_t rows = 0;              // 0: there is no shape for them
-  std::vector<Matrix> matrices;  // unrotated: all parts, or one after the other
+  std::vector<Matrix> matrices;  // unrotated
   std::vector<GemmShape> shapes;
+  std::vector<PartSums> sums;  // of each product, from its first strip on
+  size_t floats = 0;           // of all sums
 };
 
-// Adds a matrix to the plan. Returns false if there is too little memory for its inputs or partial sums.
-bool add_matrix(const Context& c, const Matrix& m, size_t sums, SumsPlan& plan) {
+// Adds a matrix to the plan. Returns false if there is too little memory for its inputs or sums.
+bool add_matrix(const Context& c, const Matrix& m, SumsPlan& plan) {
   const GemmShape s = gemm_shape(*c.device, m, plan.rows);
-  if (s.tiles == 1 || s.shared_bytes == 0 || !parts_fit_groups(m, s)) return false;
+  if (s.tiles == 1 || s.shared_bytes == 0 || !parts_fit_groups(m, s.is_broad() ? 2 * s.strips : s.strips))
+    return false;
   const auto inputs = static_cast<size_t>(elements_of_part(m, plan.rows, s.is_broad()));
   if (inputs * static_cast<size_t>(m.num_parts) > c.gathered_elements) return false;
   const int32_t tokens = s.tiles * 8, tiles = (plan.rows + tokens - 1) / tokens;
-  if (s.splits > 1 && (partial_floats(m, s) * static_cast<size_t>(tiles) > c.partial_floats - sums ||
-                       tiles * 2 * m.num_strips > c.num_counters))
-    return false;
+  const size_t floats = partial_floats(m, s) * static_cast<size_t>(tiles);
+  if (floats > c.partial_floats - plan.floats) return false;
   plan.matrices.push_back(m);
   plan.shapes.push_back(s);
+  plan.sums.push_back({c.partials + plan.floats, m.num_strips, 0, s.tiles, s.num_partial_sums});
+  plan.floats += floats;
   return true;
 }
 
@@ -125,30 +113,42 @@ SumsPlan plan_sums(const Context& c, const Matrix& m, int32_t rows) {
                              : most > kTile        ? kTile
                                                    : most);
   for (; plan.rows > 0; plan.rows /= 2) {
-    const size_t sums = static_cast<size_t>(plan.rows) * sums_of_row(m);
-    if (add_matrix(c, whole, sums, plan)) return plan;
+    if (add_matrix(c, whole, plan)) return plan;
     bool fits = m.num_parts > 1;
-    for (int32_t p = 0; p < m.num_parts && fits; ++p) fits = add_matrix(c, part_of(whole, p), sums, plan);
+    for (int32_t p = 0; p < m.num_parts && fits; ++p) fits = add_matrix(c, part_of(whole, p), plan);
     if (fits) return plan;
-    plan.matrices.clear();
-    plan.shapes.clear();
+    plan = {.rows = plan.rows};
   }
   return plan;
 }
 
 // Computes the sums of all strips for the planned rows.
-Status multiply_sums(Context& c, const SumsPlan& plan, const TrellisInput& input, int32_t stride) {
+Status multiply_sums(Context& c, const SumsPlan& plan, const TrellisInput& input) {
   for (size_t i = 0; i < plan.matrices.size(); ++i) {
     const Matrix& m = plan.matrices[i];
     const Status s = rotate_inputs(c, m, input, plan.rows, plan.shapes[i].is_broad());
     if (s != Status::ok) return s;
     GemmArguments a = arguments_of(c, m, plan.shapes[i], plan.rows);
-    a.epilogue.output_f32 = c.partials;
-    a.epilogue.stride = stride;
-    a.partials = c.partials + static_cast<size_t>(plan.rows) * static_cast<size_t>(stride);
+    a.partials = const_cast<float*>(plan.sums[i].sums);
     if (const Status launched = launch(c, a); launched != Status::ok) return launched;
   }
   return Status::ok;
+}
+
+// Transforms the sums.
+Status rotate_sums(Context& c, const SumsPlan& plan, const Matrix& m, const Epilogue& epilogue) {
+  RotatedOutputs p;
+  p.matrix = m;
+  p.epilogue = epilogue;
+  p.rows = plan.rows;
+  int32_t first_strip = 0;
+  for (size_t part = 0; part < static_cast<size_t>(m.num_parts); ++part) {
+    const bool alone = plan.sums.size() > 1;
+    p.parts[part] = plan.sums[alone ? part : 0];
+    if (!alone) p.parts[part].first_strip = first_strip;
+    first_strip += m.parts[part].num_strips;
+  }
+  return c.device->check(launch_rotate_outputs(p, c.launch()), "transforming products");
 }
 
 Epilogue advanced(Epilogue e, int32_t rows) {
@@ -237,10 +237,8 @@ Status multiply_trellis(Context& c, const Matrix& m, const TrellisInput& input, 
     } else {
       const SumsPlan plan = plan_sums(c, m, rows - first);
       count = plan.rows;
-      if (count > 0) status = multiply_sums(c, plan, own, static_cast<int32_t>(sums_of_row(m)));
-      if (count > 0 && status == Status::ok)
-        status = c.device->check(launch_rotate_outputs({m, to, c.partials, count}, c.launch()),
-                                 "transforming products");
+      if (count > 0) status = multiply_sums(c, plan, own);
+      if (count > 0 && status == Status::ok) status = rotate_sums(c, plan, m, to);
     }
     if (count == 0)
       return c.device->fail(Status::unsupported,

@@ -1,27 +1,25 @@
 // What kernels of few rows do with a row of activations and with the sums of its chains.
 #pragma once
 
-#include <type_traits>
-
 #include "kernels/cuda/device/ptx.cuh"
 #include "kernels/cuda/plan/gemm_shape.h"
 
 namespace quire::kernels {
 
-// A lane's activations of consecutive steps, loaded kAhead steps ahead. Lanes of tokens that do not exist
-// have zeros, or, if the row is in shared memory, the same row: their sums are dropped, and a load without a
-// condition needs no copy of its registers.
+// A lane's activations of consecutive steps, loaded kAhead steps ahead; the last step is loaded again after
+// the end. Lanes of tokens that do not exist have those of another one, whose sums are dropped: a load under
+// a condition would need copies of its registers.
 template <bool kShared, int kAhead>
 class RowActivations {
  public:
-  // kShared: addresses in shared memory; `end` is that of the last step, which is loaded again after the end.
-  __device__ __forceinline__ RowActivations(uint64_t first, uint64_t end, bool live)
-      : at_(static_cast<Address>(first)), end_(static_cast<Address>(end)), live_(live) {
-    fetch(ahead_[0]);
+  // `first` and `last` are the places of the steps: addresses in shared memory, or distances from `rows`.
+  __device__ __forceinline__ RowActivations(const uint8_t* rows, uint32_t first, uint32_t last)
+      : rows_(rows), at_(first), last_(last) {
+    ahead_[0] = fetch();
 #pragma unroll
     for (int i = 1; i < kAhead; ++i) {
       advance();
-      fetch(ahead_[i]);
+      ahead_[i] = fetch();
     }
   }
   __device__ __forceinline__ uint4 operator()() {
@@ -29,29 +27,26 @@ class RowActivations {
 #pragma unroll
     for (int i = 1; i < kAhead; ++i) ahead_[i - 1] = ahead_[i];
     advance();
-    fetch(ahead_[kAhead - 1]);
+    ahead_[kAhead - 1] = fetch();
     return b;
   }
 
  private:
-  using Address = std::conditional_t<kShared, uint32_t, uint64_t>;
-
   __device__ __forceinline__ void advance() {
-    at_ += kStepRows * 2;
-    if constexpr (kShared) at_ = min(at_, end_);
+    at_ = min(at_ + kStepRows * 2, last_);
   }
-  __device__ __forceinline__ void fetch(uint4& to) {
+  __device__ __forceinline__ uint4 fetch() const {
     if constexpr (kShared) {
-      to = load_shared_16(at_);
+      return load_shared_16(at_);
     } else {
-      load_16_if(to, at_, live_ && at_ < end_ ? 1 : 0);
+      return load_at_once_16(rows_ + at_);
     }
   }
 
-  Address at_;
-  Address end_;
-  bool live_;
-  uint4 ahead_[kAhead] = {};
+  const uint8_t* rows_;
+  uint32_t at_;
+  uint32_t last_;
+  uint4 ahead_[kAhead];
 };
 
 // Returns the sum of all chains for one column; `stride` is in floats from one chain to the next.

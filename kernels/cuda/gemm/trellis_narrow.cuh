@@ -38,20 +38,26 @@ __device__ __forceinline__ bool arrives_last(uint32_t* counter, int arrivals, in
 // Arrives with the sums of a strip for one token. Transforms those of four strips, of both parts if they are
 // paired, if it is the last to arrive.
 template <typename Arguments>
-__device__ __forceinline__ void finish_rotated(const Arguments& a, StripPlace place, int token, int lane,
-                                               int arrivals) {
+__device__ __forceinline__ void finish_rotated(const Arguments& a, StripPlace place, int token, int lane) {
   if (place.part < 0) return;
   const Matrix& m = a.matrix;
   const int first = first_strip(m, place.part), number = place.strip / kTransformStrips;
   const int counter = (m.paired ? 0 : first / kTransformStrips) + number;
+  const int arrivals = m.paired ? 1 : kMaxSplits / kTransformStrips;
   uint32_t* const place_of_counter = a.counters + token * (m.num_strips / kTransformStrips) + counter;
-  const RotatedSums from = {a.trellis.sums, m.num_strips * kStripColumns};
+  const auto sums_of = [&](int first_column) {
+    const size_t row = static_cast<size_t>(token) * (m.num_strips * kStripColumns);
+    return __ldcg(
+        reinterpret_cast<const float4*>(a.trellis.sums + row + first_column + number * kHadamardOrder) +
+        lane);
+  };
   if (m.paired) {
     const PairFinish finish(a, number, lane);
-    if (arrives_last(place_of_counter, arrivals, lane)) finish.run(from, token);
+    if (arrives_last(place_of_counter, arrivals, lane))
+      finish.run(sums_of(0), sums_of(m.parts[0].num_strips * kStripColumns), token);
   } else {
-    const PartFinish finish(a, place.part, first * kStripColumns, number, lane);
-    if (arrives_last(place_of_counter, arrivals, lane)) finish.run(from, token);
+    const PartFinish finish(a, place.part, number, lane);
+    if (arrives_last(place_of_counter, arrivals, lane)) finish.run(sums_of(first * kStripColumns), token);
   }
 }
 
@@ -67,7 +73,7 @@ __device__ __forceinline__ void finish_all_rotated(const Arguments& a, int first
     const int strip = unit / tokens, group = blockIdx.y + strip / shape.strips * shape.blocks;
     if (group >= shape.groups) return;
     finish_rotated(a, place_strip(a.matrix, shape, group, strip % shape.strips), first_token + unit % tokens,
-                   lane, a.matrix.paired ? 1 : kMaxSplits / kTransformStrips);
+                   lane);
   }
 }
 

@@ -1,8 +1,10 @@
 // Product of a single row with an EXL3 matrix, including the transforms of its inputs and outputs.
 //
-// It is bound by the instructions that decode weights, so multiprocessors must have equal work: the unit is
-// half a strip, not a strip as for other formats. Each of a block's 16 warps computes one chain of one half
-// strip, so a block computes half a strip with 16 chains, or a whole one with 8.
+// It is bound by the instructions that decode weights, so multiprocessors must have equal work: a group is
+// one strip, not two as for other formats with 8 chains. Each of a block's 16 warps computes one chain: with
+// 16 chains of the whole strip, with 8 of half of it. (Halves of strips with 16 chains keep two blocks on
+// each multiprocessor, so that the next kernel cannot start beside this one: 89 instead of 87 us for a
+// layer.)
 #pragma once
 
 #include "kernels/cuda/gemm/row_activations.cuh"
@@ -12,62 +14,66 @@ namespace quire::kernels {
 
 constexpr int kHalfColumns = kStripColumns / 2;
 
-// Half strip of a group that the warps of a slot compute.
-struct SlotPlace {
-  int part;
-  int strip;
-  int half;
-};
-
-__device__ __forceinline__ SlotPlace place_slot(const Matrix& m, int group, int slot) {
-  const bool many = m.chain_bits == kMaxChainBits;
-  int strip = many ? group >> 1 : group, p = 0;
+// Strip of a group.
+__device__ __forceinline__ StripPlace strip_of_group(const Matrix& m, int group) {
+  int strip = group, p = 0;
 #pragma unroll 1
   for (; strip >= m.parts[p].num_strips; ++p) strip -= m.parts[p].num_strips;
-  return {p, strip, many ? group & 1 : slot};
+  return {p, strip};
 }
 
-// Starts the copies of a warp's half segments in the order of use.
-class HalfRequests {
+// Starts the copies of a warp's segments, or of halves of up to two segments at a time, in the order of use.
+class RowRequests {
  public:
-  __device__ __forceinline__ HalfRequests(const Matrix& matrix, const GemmShape& shape, int slot, int first,
-                                          int end)
+  // `half` is that of the warp; negative: the whole strip.
+  __device__ __forceinline__ RowRequests(const Matrix& matrix, const GemmShape& shape, int half, int first,
+                                         int end)
       : matrix_(matrix),
         shape_(shape),
         group_(first < end ? blockIdx.y : shape.groups),
-        slot_(slot),
+        half_(half),
         first_(first),
         end_(end) {
     open();
   }
   __device__ __forceinline__ void next(WarpRing& ring, int lane) {
     if (group_ >= shape_.groups) return ring.request_nothing();
-    ring.request(next_, bytes_, lane);
-    next_ += 2 * bytes_;
+    if (at_once() == 2 && segment_ + 1 < end_) {
+      ring.request_two(next_, bytes_ / 2, bytes_, lane);
+      next_ += bytes_;
+      ++segment_;
+    } else {
+      ring.request(next_, half_ < 0 ? bytes_ : bytes_ / 2, lane);
+    }
+    next_ += bytes_;
     if (++segment_ < end_) return;
     group_ += shape_.blocks;
     open();
+  }
+  // Returns the number of segments in a slot, of which the last one may have fewer.
+  __device__ __forceinline__ int at_once() const {
+    return half_ >= 0 && shape_.slot_bytes >= matrix_.max_segment_bytes ? 2 : 1;
   }
 
  private:
   __device__ __forceinline__ void open() {
     if (group_ >= shape_.groups) return;
-    const SlotPlace place = place_slot(matrix_, group_, slot_);
+    const StripPlace place = strip_of_group(matrix_, group_);
     const Part& part = matrix_.parts[place.part];
     segment_ = first_;
-    bytes_ = part.runs[0].segment_bytes / 2;
-    next_ = part.strips + static_cast<size_t>(place.strip) * part.strip_bytes +
-            (2 * first_ + place.half) * bytes_;
+    bytes_ = part.runs[0].segment_bytes;
+    next_ = part.strips + static_cast<size_t>(place.strip) * part.strip_bytes + first_ * bytes_ +
+            (half_ > 0 ? bytes_ / 2 : 0);
   }
 
   const Matrix& matrix_;
   const GemmShape& shape_;
   int group_;
-  int slot_;
+  int half_;
   int first_;
   int end_;
   int segment_ = 0;
-  uint32_t bytes_ = 0;
+  uint32_t bytes_ = 0;  // of a segment
   const uint8_t* next_ = nullptr;
 };
 
@@ -124,7 +130,7 @@ class ChainTransform {
     uint32_t parts = 0;
 #pragma unroll 1
     for (int group = blockIdx.y; group < shape.groups; group += shape.blocks)
-      parts |= 1U << place_slot(m, group, 0).part;
+      parts |= 1U << strip_of_group(m, group).part;
     return parts;
   }
   // Returns block i of those from `block` on, or the last one of the chain.
@@ -160,30 +166,38 @@ __device__ __forceinline__ void load_transformed_row(const GemmArguments& a, uin
   share.meet();
 }
 
-// Adds the sums of a group's chains for a column of each lane, and stores them.
+// Stores a warp's sums of its chain, of two half strips or of one.
+__device__ __forceinline__ void put_chain(float* place, const Sums& totals, bool whole, int lane) {
+  if ((lane & 3) != 0) return;
+  const int g = lane >> 2;
+  place[g] = totals[0][0];
+  place[8 + g] = totals[0][2];
+  if (!whole) return;
+  place[16 + g] = totals[1][0];
+  place[24 + g] = totals[1][2];
+}
+
+// Adds the sums of all chains for a column of each lane, and stores them.
 template <typename Arguments>
-__device__ __forceinline__ void store_half_sums(const Arguments& a, const float* sums, int group, int token,
-                                                int lane) {
-  const bool many = a.matrix.chain_bits == kMaxChainBits;
-  if (many && lane >= kHalfColumns) return;
-  const SlotPlace place = place_slot(a.matrix, group, 0);
-  const float* own = sums + lane / kHalfColumns * kFewChains * kHalfColumns + lane % kHalfColumns;
-  const float sum = many ? add_16_chains(own, kHalfColumns) : add_8_chains(own, kHalfColumns);
-  store_rotated(a, {place.part, place.strip}, token, place.half * kHalfColumns + lane, sum);
+__device__ __forceinline__ void store_group(const Arguments& a, const float* sums, int group, int token,
+                                            int lane) {
+  const float sum =
+      a.matrix.chain_bits == kMaxChainBits
+          ? add_16_chains(sums + lane, kStripColumns)
+          : add_8_chains(sums + lane / kHalfColumns * kFewChains * kHalfColumns + lane % kHalfColumns,
+                         kHalfColumns);
+  store_rotated(a, strip_of_group(a.matrix, group), token, lane, sum);
 }
 
 // Arrives with the sums of all groups of a thread block, each by one of its warps. At the end, because a warp
 // that meets the others between two groups would keep its block waiting.
 template <typename Arguments>
 __device__ __forceinline__ void finish_groups(const Arguments& a, int token, int warp, int lane) {
-  const int arrivals = a.matrix.paired || a.matrix.chain_bits == kMaxChainBits ? 1 : 2;
   __syncthreads();
 #pragma unroll 1
   for (int group = blockIdx.y + warp * a.shape.blocks; group < a.shape.groups;
-       group += kNarrowWarps * a.shape.blocks) {
-    const SlotPlace place = place_slot(a.matrix, group, 0);
-    finish_rotated(a, {place.part, place.strip}, token, lane, arrivals);
-  }
+       group += kNarrowWarps * a.shape.blocks)
+    finish_rotated(a, strip_of_group(a.matrix, group), token, lane);
 }
 
 // Runs a thread block: bring(share, lane) loads the transformed activations into shared memory, at least
@@ -196,43 +210,48 @@ __device__ __forceinline__ void multiply_trellis_row(const Arguments& a, uint8_t
   const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
   const uint32_t base = shared_address(shared);
   const int chains = 1 << m.chain_bits, slot = warp >> m.chain_bits, chain = warp & (chains - 1);
+  const bool whole = m.chain_bits == kMaxChainBits;
   const int first = chain_begin<TileKind::trellis>(m, chain),
             end = chain_begin<TileKind::trellis>(m, chain + 1);
   constexpr int kSegmentBytes = kRowSegmentBytes<TileKind::trellis>;
 
   WarpRing ring(base + shape.rings_at + warp * shape.ring_slots * shape.slot_bytes,
                 base + warp * kBarrierBytes, shape.ring_slots, shape.slot_bytes, lane);
-  HalfRequests requests(m, shape, slot, first, end);
+  RowRequests requests(m, shape, whole ? -1 : slot, first, end);
 #pragma unroll 1
   for (int i = 0; i < ring.size(); ++i) requests.next(ring, lane);
   bring(ChainShare{chain, first, end, slot, kNarrowWarps >> m.chain_bits}, lane);
 
   const uint32_t row = base + shape.activations_at + first * kSegmentBytes + (lane & 3) * 16;
-  const uint32_t row_end = row + (end - first) * kSegmentBytes - kStepRows * 2;
+  const uint32_t last_step = row + (end - first) * kSegmentBytes - kStepRows * 2;
   auto* sums = reinterpret_cast<float*>(shared + shape.sums_at);
-  int turn = 0;  // sums have two places, so that a group waits only once
+  int turn = 0;  // sums of halves have two places, so that a group waits only once
 #pragma unroll 1
   for (int group = blockIdx.y; group < shape.groups; group += shape.blocks, turn ^= 1) {
-    float totals[4] = {};
+    Sums totals;
+    clear(totals);
     if (first < end) {
-      const SlotPlace place = place_slot(m, group, slot);
-      const uint32_t of_part = place.part * (m.num_blocks * kBlockRows * 2);
-      const int form = m.parts[place.part].runs[0].bits;
-      RowActivations<true, 1> take(row + of_part, row_end + of_part, lane < 4);
+      const int part = strip_of_group(m, group).part;
+      const uint32_t of_part = part * (m.num_blocks * kBlockRows * 2);
+      const int form = m.parts[part].runs[0].bits;
+      RowActivations<true, 1> take(nullptr, row + of_part, last_step + of_part);
 #pragma unroll 1
-      for (int segment = first; segment < end; ++segment) {
-        multiply_half_trellis(ring.wait(), form, lane, take, totals);
+      for (int segment = first; segment < end; segment += requests.at_once()) {
+        const uint32_t address = ring.wait();
+        if (whole) {
+          multiply_trellis(address, form, lane, take, totals);
+        } else {
+          multiply_half_trellis(address, form, lane, min(requests.at_once(), end - segment), take, totals[0]);
+        }
         __syncwarp();
         requests.next(ring, lane);
       }
     }
-    float* const own = sums + (turn * kNarrowWarps + warp) * kHalfColumns;
-    if ((lane & 3) == 0) {
-      own[lane >> 2] = totals[0];
-      own[8 + (lane >> 2)] = totals[2];
-    }
+    float* const of_group = sums + (whole ? 0 : turn * (kNarrowWarps * kHalfColumns));
+    if (whole) __syncthreads();  // the sums of the previous group have been added
+    put_chain(of_group + warp * (whole ? kStripColumns : kHalfColumns), totals, whole, lane);
     __syncthreads();
-    if (warp == 0) store_half_sums(a, sums + turn * kNarrowWarps * kHalfColumns, group, token, lane);
+    if (warp == 0) store_group(a, of_group, group, token, lane);
   }
   finish_groups(a, token, warp, lane);
 }

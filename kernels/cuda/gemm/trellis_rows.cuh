@@ -35,12 +35,6 @@ __device__ __forceinline__ void transform_inputs(uint2 inputs, float4 scales, in
   store(trellis_stored_row(4 * lane + 2), __floats2half2_rn(v[2], v[3]));
 }
 
-// Sums of a product before the transform: [rows, stride], with the columns of the strips of all parts.
-struct RotatedSums {
-  const float* sums = nullptr;
-  int32_t stride = 0;
-};
-
 // What a lane needs to finish its four columns of a transform: factors and the outputs that read them.
 struct OutputTerms {
   float4 scales;
@@ -53,12 +47,8 @@ __device__ __forceinline__ OutputTerms output_terms(const Part& part, int number
           __ldg(reinterpret_cast<const int4*>(part.trellis.outputs + column))};
 }
 
-// Returns the four outputs of a lane: transform `number` of a part, whose columns begin at `first`.
-__device__ __forceinline__ float4 rotated_outputs(const OutputTerms& terms, RotatedSums from, int row,
-                                                  int first, int number, int lane) {
-  const int column = first + number * kHadamardOrder + 4 * lane;
-  const float4 sums =
-      __ldcg(reinterpret_cast<const float4*>(from.sums + static_cast<size_t>(row) * from.stride + column));
+// Returns the four outputs of a lane, from the sums of its columns.
+__device__ __forceinline__ float4 rotated_outputs(const OutputTerms& terms, float4 sums, int lane) {
   float v[4] = {sums.x, sums.y, sums.z, sums.w};
   hadamard_128(v, lane);
   return make_float4(__fmul_rn(v[0], terms.scales.x), __fmul_rn(v[1], terms.scales.y),
@@ -74,31 +64,23 @@ __device__ __forceinline__ void each_output(int4 outputs, float4 values, Store s
   if (outputs.w >= 0) store(outputs.w, values.w);
 }
 
-// Transforms and finishes 128 columns of a part for one row, by one warp. Created before the sums are there,
-// so that it need not wait for factors afterwards.
+// Transforms and finishes transform `number` of a part for one row, by one warp. Created before the sums are
+// there, so that it need not wait for factors afterwards.
 template <typename Arguments>
 class PartFinish {
  public:
-  __device__ __forceinline__ PartFinish(const Arguments& a, int part, int first, int number, int lane)
-      : a_(a),
-        terms_(output_terms(a.matrix.parts[part], number, lane)),
-        part_(part),
-        first_(first),
-        number_(number),
-        lane_(lane) {}
-  __device__ __forceinline__ void run(RotatedSums from, int row) const {
-    each_output(terms_.outputs, rotated_outputs(terms_, from, row, first_, number_, lane_),
-                [&](int output, float value) {
-                  store_result(a_, row, a_.matrix.parts[part_].first_column + output, value);
-                });
+  __device__ __forceinline__ PartFinish(const Arguments& a, int part, int number, int lane)
+      : a_(a), terms_(output_terms(a.matrix.parts[part], number, lane)), part_(part), lane_(lane) {}
+  __device__ __forceinline__ void run(float4 sums, int row) const {
+    each_output(terms_.outputs, rotated_outputs(terms_, sums, lane_), [&](int output, float value) {
+      store_result(a_, row, a_.matrix.parts[part_].first_column + output, value);
+    });
   }
 
  private:
   const Arguments& a_;
   OutputTerms terms_;
   int part_;
-  int first_;
-  int number_;
   int lane_;
 };
 
@@ -110,12 +92,9 @@ class PairFinish {
       : a_(a),
         gate_(output_terms(a.matrix.parts[0], number, lane)),
         up_(output_terms(a.matrix.parts[1], number, lane)),
-        number_(number),
         lane_(lane) {}
-  __device__ __forceinline__ void run(RotatedSums from, int row) const {
-    const float4 gate = rotated_outputs(gate_, from, row, 0, number_, lane_);
-    const float4 up =
-        rotated_outputs(up_, from, row, a_.matrix.parts[0].num_strips * kStripColumns, number_, lane_);
+  __device__ __forceinline__ void run(float4 gate_sums, float4 up_sums, int row) const {
+    const float4 gate = rotated_outputs(gate_, gate_sums, lane_), up = rotated_outputs(up_, up_sums, lane_);
     if (a_.epilogue.activation < 0) {
       store_part(0, gate_, gate, row);
       store_part(1, up_, up, row);
@@ -147,7 +126,6 @@ class PairFinish {
   const Arguments& a_;
   OutputTerms gate_;
   OutputTerms up_;
-  int number_;
   int lane_;
 };
 

@@ -38,7 +38,8 @@ struct TrellisForm {
   static constexpr int kStreamWords = kHalfBits / 2;
 };
 
-// True if tensor cores do a part of the decoding.
+// True if tensor cores add the halves of the codebooks that do so. They would also sum the bytes of mul1, but
+// not faster.
 #if __CUDA_ARCH__ == 900
 constexpr bool kDecodesByProducts = true;
 #else
@@ -73,32 +74,20 @@ __device__ __forceinline__ uint32_t two_halves(uint32_t code, const TrellisFacto
   return and_xor(code * factors.multiplier + factors.addend, 0x8fff8fffU, 0x3b603b60U);
 }
 
-// Decodes four codes by tensor cores; kBytes: the codebook mul1. A register of operand a has four bytes, or
-// two halves, of one row. With ones for two of the columns of b a lane gets back the sums of its own four
-// registers, and those of halves as two pairs. Sums of bytes are exact, and those of halves have one
-// rounding, to the nearest, like the instructions of decode_singly.
-template <bool kBytes>
+// Decodes four codes by tensor cores, for codebooks that add two halves. A register of operand a has two
+// halves of one row. With ones for two of the columns of b a lane gets back the sums of its own four
+// registers, as two pairs. They have one rounding, to the nearest, like those of decode_singly.
 __device__ __forceinline__ void decode_by_products(const uint32_t (&codes)[4], const TrellisFactors& factors,
                                                    __half2 (&w)[2]) {
+  const uint32_t halves[4] = {two_halves(codes[0], factors), two_halves(codes[2], factors),
+                              two_halves(codes[1], factors), two_halves(codes[3], factors)};
   uint32_t pairs[2];
-  if constexpr (kBytes) {
-    constexpr uint32_t kOnes = 0x01010101U;
-    const uint32_t numbers[4] = {codes[0] * kMul1Multiplier, codes[2] * kMul1Multiplier,
-                                 codes[1] * kMul1Multiplier, codes[3] * kMul1Multiplier};
-    uint32_t s[4];  // of numbers 0, 2, 1, 3
-    mma_16x8x32_bytes(s, numbers, factors.own[0] & kOnes, factors.own[1] & kOnes, kMul1Start);
-    const uint32_t sums[4] = {s[0], s[2], s[1], s[3]};
-    mma_16x8x16_half(pairs, sums, factors.own[0] & kMul1Factor, factors.own[1] & kMul1Factor, kMul1Addend);
-  } else {
-    const uint32_t halves[4] = {two_halves(codes[0], factors), two_halves(codes[2], factors),
-                                two_halves(codes[1], factors), two_halves(codes[3], factors)};
-    mma_16x8x16_half(pairs, halves, factors.own[0] & kHalfOnes, factors.own[1] & kHalfOnes, 0);
-  }
+  mma_16x8x16_half(pairs, halves, factors.own[0] & kHalfOnes, factors.own[1] & kHalfOnes);
   w[0] = half2_of(pairs[0]);
   w[1] = half2_of(pairs[1]);
 }
 
-// The same without tensor cores.
+// Decodes four codes without tensor cores; kBytes: the codebook mul1.
 template <bool kBytes>
 __device__ __forceinline__ void decode_singly(const uint32_t (&codes)[4], const TrellisFactors& factors,
                                               __half2 (&w)[2]) {
@@ -189,8 +178,8 @@ struct TrellisUnit {
       const uint32_t codes[4] = {code<kStream, kFirst>(), code<kStream, kFirst + 1>(),
                                  code<kStream, kFirst + 4>(), code<kStream, kFirst + 5>()};
       __half2 made[2];
-      if constexpr (kDecodesByProducts) {
-        decode_by_products<kBytes>(codes, factors, made);
+      if constexpr (kDecodesByProducts && !kBytes) {
+        decode_by_products(codes, factors, made);
       } else {
         decode_singly<kBytes>(codes, factors, made);
       }

@@ -24,11 +24,6 @@ uint32_t largest_piece(const Matrix& m) {
   return in_two ? m.max_segment_bytes - kLastPieceBytes : m.max_segment_bytes;
 }
 
-// Returns true if the warps of the narrow kernel compute half strips (trellis_row.cuh).
-bool has_half_strips(const Matrix& m, int32_t rows) {
-  return m.kind == TileKind::trellis && rows == 1;
-}
-
 // Lays out shared memory of the narrow kernel with up to kMaxSlots per ring. Returns false if `limit` does
 // not allow one slot.
 bool place(GemmShape& s, uint32_t piece_bytes, uint32_t activation_bytes, uint32_t sum_bytes,
@@ -89,6 +84,7 @@ bool partition_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t 
     split_chains(s, bits);
     if (!sums_fit(m, s, 1)) break;
     for (int32_t strips = kMaxWideStrips; strips >= 4; strips -= kWarpgroupStrips) {
+      if (!parts_fit_groups(m, strips)) continue;
       s.few_strips = bits == 0 && can_use_few_strips(s.tiles, strips);
       if (bits == 0 && !s.few_strips && must_split(m, s.tiles)) continue;
       partition_strips(s, m, strips);
@@ -195,6 +191,13 @@ bool best_wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmSha
 
 }  // namespace
 
+bool parts_fit_groups(const Matrix& m, int32_t strips) {
+  if (m.kind != TileKind::trellis) return true;
+  for (int32_t p = 0; p + 1 < m.num_parts; ++p)
+    if (m.parts[p].num_strips % strips != 0) return false;
+  return true;
+}
+
 void partition_strips(GemmShape& s, const Matrix& m, int32_t strips) {
   s.strips = strips;
   s.groups = m.paired ? (m.parts[0].num_strips + strips / 2 - 1) / (strips / 2)
@@ -246,19 +249,22 @@ GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   GemmShape s;
   s.threads = kNarrowThreads;
   partition_strips(s, m, kNarrowWarps >> m.chain_bits);
-  const bool halves = has_half_strips(m, rows);
-  if (halves) {
+  bool halves = false;  // a warp has half a strip, two half segments at a time if there is memory
+  if (m.kind == TileKind::trellis && rows == 1) {
     s.strips = 1;
-    s.groups = s.tasks = m.num_strips * (kNarrowWarps >> m.chain_bits == 1 ? 2 : 1);
+    s.groups = s.tasks = m.num_strips;
+    halves = m.chain_bits == kFewChainBits;
   }
-  const uint32_t piece = halves ? m.max_segment_bytes / 2 : largest_piece(m);
   const int32_t inputs = m.kind == TileKind::trellis ? trellis_input_rows(m.num_parts) : 1;
   const uint32_t row = rows == 1 ? static_cast<uint32_t>(inputs * m.num_blocks * kBlockRows) * 2 : 0;
   const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNarrowWarps) * 4;
   // Half of a multiprocessor's memory: fits two blocks, or one block and one of the next kernel.
   const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);
+  const uint32_t piece = largest_piece(m);
   const bool fits_half = place(s, piece, row, sums, half) && s.ring_slots == kMaxSlots;
-  if (!fits_half && !place(s, piece, row, sums, d.shared_per_block)) s.shared_bytes = 0;
+  if (!fits_half && !place(s, piece, row, sums, d.shared_per_block) &&
+      !(halves && place(s, piece / 2, row, sums, d.shared_per_block)))
+    s.shared_bytes = 0;
   // Request enough memory for one multiprocessor per group, if there are enough of them. Otherwise a kernel
   // that starts while the previous one ends would put two blocks on each multiprocessor that becomes free
   // first, and none on others.

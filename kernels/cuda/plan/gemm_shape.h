@@ -135,6 +135,9 @@ constexpr int64_t kDoesNotFit = INT64_MAX;
 
 // Parts of the choice of a wide shape. Sets the splits of K.
 void split_chains(GemmShape& shape, int32_t split_bits);
+// Returns true unless groups of so many strips would have strips of two parts of a trellis, which have inputs
+// of their own.
+bool parts_fit_groups(const Matrix& matrix, int32_t strips);
 // Sets the groups and tasks.
 void partition_strips(GemmShape& shape, const Matrix& matrix, int32_t strips);
 // Returns true if K is not split, or may be: gate and up are not paired, and there is memory for the partial

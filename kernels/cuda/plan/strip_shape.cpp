@@ -57,6 +57,7 @@ int64_t strip_shape(const CardLimits& d, const Matrix& m, int32_t tiles, int32_t
                     GemmShape& shape) {
   int64_t least = kDoesNotFit;
   for (int32_t strips = kMaxWideStrips; strips >= 2; strips -= 2) {
+    if (!parts_fit_groups(m, strips)) continue;
     for (const int32_t bits : {0, kMaxSplitBits}) {
       GemmShape s;
       s.tiles = tiles;

@@ -94,27 +94,62 @@ __global__ void __launch_bounds__(kNormThreads)
 // Bytes of a row in the shared memory that a kernel has by default, besides the sums.
 constexpr size_t kMaxStaged = size_t{47} << 10;
 
-// Finishes a row, if there is one, when its sums are there.
-template <typename Finish>
-__device__ __forceinline__ void finish_row(const RotatedOutputs& p, const Finish& finish) {
-  const int row = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x >> 5);
-  wait_for_predecessor();
-  if (row < p.rows) finish.run({p.sums, p.matrix.num_strips * kStripColumns}, row);
+// Sums of 128 columns of 8 rows; rows begin at different banks.
+constexpr int kSumStride = kHadamardOrder + 4;
+using TransformSums = float[kWarps][kSumStride];
+
+// Adds up the partial sums of 128 columns for 8 rows. Each warp reads a half strip.
+__device__ __forceinline__ void add_partial_sums(const PartSums& from, int number, TransformSums& to) {
+  static_assert(kWarps == 2 * kTransformStrips && kWarps == 8);
+  const int warp = static_cast<int>(threadIdx.x >> 5), lane = static_cast<int>(threadIdx.x & 31);
+  const int octet = static_cast<int>(blockIdx.y), step = from.tiles * 32;
+  const size_t strip = static_cast<size_t>(octet / from.tiles) * from.num_strips + from.first_strip +
+                       number * kTransformStrips + warp / 2;
+  const float4* at = reinterpret_cast<const float4*>(from.sums) +
+                     (strip * 2 + warp % 2) * (from.num_partial_sums * step) + octet % from.tiles * 32 + lane;
+  float4 v[kMaxSplits];
+#pragma unroll
+  for (int s = 0; s < kMaxSplits; ++s)
+    if (s < from.num_partial_sums) v[s] = __ldcg(at + s * step);
+  float4 sum = v[0];
+#pragma unroll
+  for (int s = 1; s < kMaxSplits; ++s)
+    if (s < from.num_partial_sums)
+      sum = make_float4(__fadd_rn(sum.x, v[s].x), __fadd_rn(sum.y, v[s].y), __fadd_rn(sum.z, v[s].z),
+                        __fadd_rn(sum.w, v[s].w));
+  const int row = 2 * (lane & 3), column = 16 * warp + (lane >> 2);
+  to[row][column] = sum.x;
+  to[row + 1][column] = sum.y;
+  to[row][column + 8] = sum.z;
+  to[row + 1][column + 8] = sum.w;
 }
 
-// One warp per transform of a row.
+// One thread block per transform of 8 rows, one warp per row at the end.
 __global__ void __launch_bounds__(32 * kWarps)
     rotate_outputs_kernel(const __grid_constant__ RotatedOutputs p) {
+  __shared__ __align__(16) TransformSums sums[2];
   release_successor();
-  const int lane = static_cast<int>(threadIdx.x & 31);
+  const int warp = static_cast<int>(threadIdx.x >> 5), lane = static_cast<int>(threadIdx.x & 31);
+  const int row = static_cast<int>(blockIdx.y) * kWarps + warp;
+  const auto own = [&](int i) { return reinterpret_cast<const float4*>(sums[i][warp])[lane]; };
   int number = static_cast<int>(blockIdx.x);
-  if (p.matrix.paired) return finish_row(p, PairFinish(p, number, lane));
-  int part = 0, first = 0;  // strip
-  for (; number >= p.matrix.parts[part].num_strips / kTransformStrips; ++part) {
-    number -= p.matrix.parts[part].num_strips / kTransformStrips;
-    first += p.matrix.parts[part].num_strips;
+  if (p.matrix.paired) {
+    const PairFinish finish(p, number, lane);
+    wait_for_predecessor();
+    add_partial_sums(p.parts[0], number, sums[0]);
+    add_partial_sums(p.parts[1], number, sums[1]);
+    __syncthreads();
+    if (row < p.rows) finish.run(own(0), own(1), row);
+    return;
   }
-  finish_row(p, PartFinish(p, part, first * kStripColumns, number, lane));
+  int part = 0;
+  for (; number >= p.matrix.parts[part].num_strips / kTransformStrips; ++part)
+    number -= p.matrix.parts[part].num_strips / kTransformStrips;
+  const PartFinish finish(p, part, number, lane);
+  wait_for_predecessor();
+  add_partial_sums(p.parts[part], number, sums[0]);
+  __syncthreads();
+  if (row < p.rows) finish.run(own(0), row);
 }
 
 unsigned row_blocks(int32_t rows) {

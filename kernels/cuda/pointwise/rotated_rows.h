@@ -28,11 +28,22 @@ cudaError_t launch_rotate_inputs(const RotatedInputs& inputs, Launch launch);
 cudaError_t launch_norm_rotated(const NormParams& norm, const RotatedInputs& inputs, Launch launch);
 bool norm_rotated_fits(int32_t num_blocks);
 
-// Sums of all strips of a matrix, and the epilogue of its product.
+// Sums of the strips of a part, as wide and broad tiles store them: [token tiles, half strips, partial sums,
+// tiles of 8 tokens, lanes, 4]. Lane 4g + t has columns g and g + 8 of a half strip, each for tokens 2t and
+// 2t + 1. The partial sums of a half strip are added in order.
+struct PartSums {
+  const float* sums = nullptr;
+  int32_t num_strips = 0;   // of the product
+  int32_t first_strip = 0;  // of the part
+  int32_t tiles = 0;
+  int32_t num_partial_sums = 0;
+};
+
+// Sums of all parts of a matrix, and the epilogue of its product.
 struct RotatedOutputs {
   Matrix matrix;
   Epilogue epilogue;
-  const float* sums = nullptr;  // [rows, columns of all strips]
+  PartSums parts[kMaxParts];
   int32_t rows = 0;
 };
 cudaError_t launch_rotate_outputs(const RotatedOutputs& outputs, Launch launch);

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "kernels/interface/composite.h"
 #include "tests/core/models/transformer_runner.h"
 
 namespace quire::testing {
@@ -99,6 +100,29 @@ class Gathers : public ::testing::Test {
   std::optional<ShardCommunicator> communicator_;
   ShardTeam team_{system_threads(), kShards};
 };
+
+// The columns of a shard lie in the result before, as those of the residual stream do.
+TEST_F(Gathers, ColumnsInPlaceAreJoinedByThoseOfOtherShards) {
+  for (const std::vector<int32_t>& starts : {std::vector<int32_t>{0, 1, 3, 6}, {0, 4, 4, 5}, {0, 5, 5, 5}}) {
+    constexpr int32_t kRows = 4;
+    const auto columns = static_cast<size_t>(starts.back());
+    std::vector<float> expected(kRows * columns);
+    std::iota(expected.begin(), expected.end(), 1.0f);
+    team_.run(
+        [&](int32_t rank) {
+          const auto first = static_cast<size_t>(starts[static_cast<size_t>(rank)]);
+          const auto end = static_cast<size_t>(starts[static_cast<size_t>(rank) + 1]);
+          std::vector<float> rows(expected.size(), -1.0f);
+          for (size_t i = 0; i < rows.size(); ++i)
+            if (i % columns >= first && i % columns < end) rows[i] = expected[i];
+          EXPECT_EQ(kernels::gather_in_place(contexts_[static_cast<size_t>(rank)]->handle(),
+                                             {starts.data(), kShards, rank}, kRows, rows.data()),
+                    kernels::Status::ok);
+          EXPECT_EQ(rows, expected);
+        },
+        [] { ADD_FAILURE(); });
+  }
+}
 
 // Uneven columns, a shard without columns, one that needs no result; the input is rewritten for each gather.
 TEST_F(Gathers, PutColumnsSideBySideInTheOrderOfShards) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/interface/composite.h"
 #include "tests/kernels/cpu/cpu_device.h"
 #include "tests/support/dequantize_reference.h"
 
@@ -41,6 +42,32 @@ void expect_product(const WeightFixture& fixture, const std::vector<float>& inpu
       ASSERT_NEAR(output[r * num_out + n], sum, tolerance) << "row " << r << " column " << n;
     }
   }
+}
+
+// As the columns of a shard in wider rows.
+TEST_P(DenseLinear, AddsToColumnsOfWiderRows) {
+  Random random(fresh_seed());
+  CpuDevice device(GetParam());
+  constexpr int32_t kIn = 64, kOut = 70, kRows = 5;
+  constexpr size_t kWide = 200, kFirst = 33;
+  DenseOptions options;
+  options.seed = random.next();
+  options.num_in = kIn;
+  options.num_out = kOut;
+  const WeightFixture fixture = make_dense(options);
+  const CpuWeight weight(device, {fixture.source()});
+  const auto input = random_floats(random, size_t{kRows} * kIn);
+  const std::vector<float> product = run_linear(device, weight.get(), input, kRows, kOut);
+  std::vector<float> wide = random_floats(random, kRows * kWide), expected = wide;
+  for (size_t i = 0; i < product.size(); ++i) {
+    float& sum = expected[i / kOut * kWide + kFirst + i % kOut];
+    sum += product[i];
+  }
+  kernels::LinearParams params = kernels::product_of(weight.get(), input.data(), kRows);
+  params.residual = wide.data() + kFirst;
+  params.output_stride = kWide;
+  ASSERT_EQ(device.table().linear(device.context(), &params), Status::ok);
+  EXPECT_EQ(bits_of(wide), bits_of(expected));
 }
 
 TEST_P(DenseLinear, EqualsTheSumsInDoublePrecision) {

@@ -131,7 +131,9 @@ class GatherTest : public ::testing::TestWithParam<Places> {
       shard.table->release_context(shard.context);
       MemoryUse used;
       shard.table->memory_use(shard.device, &used);
-      EXPECT_EQ(used.held_bytes + used.pinned_bytes, 0U);
+      if (!stages_weights_) {
+        EXPECT_EQ(used.held_bytes + used.pinned_bytes, 0U);
+      }
       cuda_backend()->close_device(shard.device);
     }
     shards_.clear();
@@ -217,6 +219,7 @@ class GatherTest : public ::testing::TestWithParam<Places> {
   bool is_emulated_ = false;
   int32_t num_cards_ = 0;
   uint32_t salt_ = 0;
+  bool stages_weights_ = false;  // a device keeps memory by which weights have been loaded
   std::vector<Shard> shards_;
   Communicator* communicator_ = nullptr;
 };

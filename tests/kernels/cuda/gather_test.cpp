@@ -193,6 +193,7 @@ TEST_P(GatherTest, AShardThatNeverComesEndsTheStepWithinTwoSeconds) {
 TEST_P(GatherTest, AShardThatAwaitsWeightsIsWaitedForLonger) {
   if (!is_emulated_) GTEST_SKIP() << "weights of a real card return at once";
   connect(2, 4096);
+  stages_weights_ = true;
   constexpr int32_t kRows = 64, kColumns = 16384;
   const std::vector<uint16_t> values(size_t{kRows} * kColumns, 0x3c00);
   WeightSource source;

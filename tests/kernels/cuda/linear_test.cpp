@@ -537,7 +537,20 @@ TEST_F(LinearTest, ResidualsAreAddedToAndHalvesRounded) {
   p.output = nullptr;
   p.residual = to_device(before);
   ASSERT_EQ(table_->linear(context_, &p), Status::ok);
-  EXPECT_LT(relative_error(from_device(p.residual, 3 * 128), expected), 2e-4);
+  const std::vector<float> together = from_device(p.residual, 3 * 128);
+  EXPECT_LT(relative_error(together, expected), 2e-4);
+  // As the columns of a shard in wider rows.
+  constexpr size_t kWide = 300, kFirst = 96;
+  std::vector<float> wide(3 * kWide, 7.0f), wide_expected = wide;
+  for (size_t i = 0; i < before.size(); ++i) {
+    wide[i / 128 * kWide + kFirst + i % 128] = before[i];
+    wide_expected[i / 128 * kWide + kFirst + i % 128] = together[i];
+  }
+  float* const rows = to_device(wide);
+  p.residual = rows + kFirst;
+  p.output_stride = kWide;
+  ASSERT_EQ(table_->linear(context_, &p), Status::ok);
+  EXPECT_EQ(from_device(rows, wide.size()), wide_expected);
 }
 
 // Written two at a time if columns come in pairs.

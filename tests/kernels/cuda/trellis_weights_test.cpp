@@ -222,32 +222,41 @@ TEST_F(TrellisWeightsTest, ProductsAddToTheResidual) {
 
 // A feed-forward block normalises, transforms and activates in the kernels of its products.
 TEST_F(TrellisWeightsTest, AFeedForwardBlockIsThatOfSingleOperations) {
-  constexpr int32_t kHidden = 256, kInner = 384, kRows = 70;
-  TrellisWeight gate(random_trellis(kFourBits, kHidden, kInner)),
-      up(random_trellis(kFourBits, kHidden, kInner)),
-      down(random_trellis({TrellisCodebook::mcg, 8}, kInner, kHidden));
-  gate.fixture.bias = random_floats(kInner, random_);
-  gate.finish();
-  MlpBlockParams m;
-  m.gate_up = prepare({gate.stored.source, up.stored.source});
-  m.down = prepare({down.stored.source});
-  m.norm.weight = to_device(random_floats(kHidden, random_));
-  m.norm.columns = kHidden;
-  m.intermediate = kInner;
-  m.workspace.normed = poisoned<uint16_t>(size_t{kRows} * kHidden);
-  m.workspace.gate_up = poisoned<uint16_t>(size_t{kRows} * 2 * kInner);
-  m.workspace.activated = poisoned<uint16_t>(size_t{kRows} * kInner);
-  const std::vector<float> hidden = random_floats(size_t{kRows} * kHidden, random_);
-  const auto run = [&](size_t rows, bool fused) {
-    m.num_tokens = static_cast<int32_t>(rows);
-    m.workspace.hidden = to_device(
-        std::vector<float>(hidden.begin(), hidden.begin() + static_cast<ptrdiff_t>(rows * kHidden)));
-    EXPECT_EQ(fused ? table_->mlp_block(context_, &m) : composed_mlp_block(context_, &m), Status::ok);
-    return from_device(m.workspace.hidden, to_size(kHidden));
-  };
-  const std::vector<float> fused =
-      row_in_company({1, 2, 8, 9, 40, 70}, [&](size_t rows) { return run(rows, true); });
-  EXPECT_LT(relative_error(fused, run(3, false)), 1e-3);
+  constexpr int32_t kInner = 384, kRows = 70;
+  // With 200 inputs the last transform is padded, and a single row is normalised by a kernel of its own.
+  for (const auto& choice :
+       {std::pair(256, NormKind::rms), std::pair(256, NormKind::layer), std::pair(200, NormKind::rms)}) {
+    const int32_t num_hidden = choice.first;
+    const NormKind kind = choice.second;
+    const size_t columns = to_size(num_hidden);
+    SCOPED_TRACE(std::to_string(num_hidden) + (kind == NormKind::layer ? ", layer norm" : ", RMS norm"));
+    TrellisWeight gate(random_trellis(kFourBits, num_hidden, kInner)),
+        up(random_trellis(kFourBits, num_hidden, kInner)),
+        down(random_trellis({TrellisCodebook::mcg, 8}, kInner, num_hidden));
+    gate.fixture.bias = random_floats(kInner, random_);
+    gate.finish();
+    MlpBlockParams m;
+    m.gate_up = prepare({gate.stored.source, up.stored.source});
+    m.down = prepare({down.stored.source});
+    m.norm.kind = kind;
+    m.norm.weight = to_device(random_floats(columns, random_));
+    m.norm.columns = num_hidden;
+    m.intermediate = kInner;
+    m.workspace.normed = poisoned<uint16_t>(size_t{kRows} * columns);
+    m.workspace.gate_up = poisoned<uint16_t>(size_t{kRows} * 2 * kInner);
+    m.workspace.activated = poisoned<uint16_t>(size_t{kRows} * kInner);
+    const std::vector<float> hidden = random_floats(size_t{kRows} * columns, random_);
+    const auto run = [&](size_t rows, bool fused) {
+      m.num_tokens = static_cast<int32_t>(rows);
+      m.workspace.hidden = to_device(
+          std::vector<float>(hidden.begin(), hidden.begin() + static_cast<ptrdiff_t>(rows * columns)));
+      EXPECT_EQ(fused ? table_->mlp_block(context_, &m) : composed_mlp_block(context_, &m), Status::ok);
+      return from_device(m.workspace.hidden, columns);
+    };
+    const std::vector<float> fused =
+        row_in_company({1, 2, 8, 9, 40, 70}, [&](size_t rows) { return run(rows, true); });
+    EXPECT_LT(relative_error(fused, run(3, false)), 1e-3);
+  }
 }
 
 TEST_F(TrellisWeightsTest, RowsDoNotDependOnTheirCompany) {

@@ -41,19 +41,6 @@ TEST(StepTimes, InterpolateBetweenSizes) {
   EXPECT_EQ(times.tokens_within(milliseconds(548), 100), 100);
 }
 
-// From a step of 32 tokens on: sizes that are known take their time up to their largest number of tokens.
-TEST(StepTimes, BeyondAStepAreThoseOfTheSize) {
-  StepTimes times;
-  EXPECT_EQ(times.beyond(32, milliseconds(3), 100), milliseconds(3));
-  times.observe(100, milliseconds(6));  // 97 to 128
-  EXPECT_EQ(times.beyond(32, milliseconds(3), 97), milliseconds(6));
-  EXPECT_EQ(times.beyond(32, milliseconds(3), 128), milliseconds(6));
-  EXPECT_EQ(times.beyond(32, milliseconds(3), 66), microseconds(4500));  // between 32 and 100
-  EXPECT_EQ(times.beyond(32, milliseconds(3), 134), microseconds(7500));
-  times.observe(60, milliseconds(7));  // a size below that takes longer
-  EXPECT_EQ(times.beyond(32, milliseconds(3), 110), milliseconds(7));
-}
-
 TEST(StepTimes, ForgetOutliers) {
   StepTimes times;
   times.observe(64, milliseconds(900));

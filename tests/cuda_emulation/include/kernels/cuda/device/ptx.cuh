@@ -149,31 +149,12 @@ inline void mma_16x8x8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b) {
 
 void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 
-// d = a b + start with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16; `start` has the addend twice.
-inline void mma_16x8x16_half(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
-                             uint32_t start) {
-  const float addend = half_of(start, 0);
-  float sums[4] = {addend, addend, addend, addend};
+// d = a b with a [16, 16] f16, b [16, 8] f16, d [16, 8] f16.
+inline void mma_16x8x16_half(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  float sums[4] = {};
   mma_16x8x16(sums, a, b0, b1);
   const auto bits = [](float v) { return uint32_t{__half_as_ushort(__float2half_rn(v))}; };
   for (int i = 0; i < 2; ++i) d[i] = bits(sums[2 * i]) | bits(sums[2 * i + 1]) << 16;
-}
-// d = a b + start with a [16, 32] u8, b [32, 8] u8, d [16, 8] u32.
-inline void mma_16x8x32_bytes(uint32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
-                              uint32_t start) {
-  const emulation::LaneWords* all =
-      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
-  const auto lane = static_cast<uint32_t>(emulation::lane());
-  const auto byte_of = [](uint64_t word, uint32_t which) {
-    return static_cast<uint32_t>(word >> (8 * which)) & 0xffU;
-  };
-  for (uint32_t i = 0; i < 4; ++i) {
-    const uint32_t row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-    d[i] = start;
-    for (uint32_t k = 0; k < 32; ++k)
-      d[i] += byte_of(all[row % 8 * 4 + k % 16 / 4].words[k / 16], row / 8 * 4 + k % 4) *
-              byte_of(all[column * 4 + k % 16 / 4].words[2], k / 16 * 4 + k % 4);
-  }
 }
 
 // (c0, c1) += a b with a [8, 16] and b [16, 8] in signed bytes.
@@ -244,11 +225,8 @@ inline void store_shared_8(uint32_t address, uint2 v) {
 inline void store_shared_16(uint32_t address, uint4 v) {
   shared_place<uint4>(address) = v;
 }
-inline void load_shared_16_if(uint4& to, uint32_t address, int there) {
-  if (there != 0) to = load_shared_16(address);
-}
-inline void load_16_if(uint4& to, uint64_t address, int there) {
-  if (there != 0) to = *reinterpret_cast<const uint4*>(address);
+inline uint4 load_at_once_16(const uint8_t* from) {
+  return *reinterpret_cast<const uint4*>(from);
 }
 inline uint4 load_once_16(const uint8_t* from) {
   return *reinterpret_cast<const uint4*>(from);
