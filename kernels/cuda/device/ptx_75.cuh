@@ -36,9 +36,9 @@ __device__ __forceinline__ void copy_async_8(uint32_t target, const void* source
 }
 __device__ __forceinline__ void copy_async_16(uint32_t target, const void* source, int bytes = 16) {
   uint4 v = make_uint4(0, 0, 0, 0);
-  if (bytes == 16 || bytes == 0) {
-    load_16_if(v, reinterpret_cast<uint64_t>(source), bytes);
-  } else {
+  if (bytes == 16) {
+    v = load_global_16(source);
+  } else if (bytes > 0) {
     v = make_uint4(word_before(source, 0, bytes), word_before(source, 1, bytes),
                    word_before(source, 2, bytes), 0);
   }
@@ -63,12 +63,6 @@ __device__ __forceinline__ void mma_16x8x16_first(float (&c)[4], const uint32_t 
   mma_16x8x16(c, a, b0, b1);
 }
 
-// (c0, c1) += a b with a [8, 16] and b [16, 8] in signed bytes.
-__device__ __forceinline__ void mma_8x8x16_s8(int32_t& c0, int32_t& c1, uint32_t a, uint32_t b) {
-  asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
-      : "+r"(c0), "+r"(c1)
-      : "r"(a), "r"(b));
-}
 __device__ __forceinline__ void mma_16x8x32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                                uint32_t b1) {
   mma_8x8x16_s8(c[0], c[1], a[0], b0);

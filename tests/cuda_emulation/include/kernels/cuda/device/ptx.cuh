@@ -157,22 +157,22 @@ inline void mma_16x8x16_half(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t 
   for (int i = 0; i < 2; ++i) d[i] = bits(sums[2 * i]) | bits(sums[2 * i + 1]) << 16;
 }
 
-// c += a b with a [16, 32] and b [32, 8] in signed bytes, c [16, 8] in 32-bit integers.
-inline void mma_16x8x32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  const emulation::LaneWords* all =
-      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
-  const auto byte_of = [&](uint32_t owner, uint32_t word, uint32_t half, uint32_t byte) {
-    return static_cast<int32_t>(static_cast<int8_t>(all[owner].words[word] >> (32 * half + 8 * byte) & 255U));
-  };
+inline uint4 load_global_16(const void* from) {
+  return *static_cast<const uint4*>(from);
+}
+
+// (c0, c1) += a b with a [8, 16] and b [16, 8] in signed bytes.
+inline void mma_8x8x16_s8(int32_t& c0, int32_t& c1, uint32_t a, uint32_t b) {
+  const emulation::LaneWords* all = emulation::sync_warp({{a, b, 0}});
   const auto lane = static_cast<uint32_t>(emulation::lane());
-  for (uint32_t i = 0; i < 4; ++i) {
-    const uint32_t row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-    for (uint32_t k = 0; k < 32; ++k) {
-      const uint32_t quad = k % 16 / 4;
-      c[i] +=
-          byte_of(row % 8 * 4 + quad, k / 16, row / 8, k % 4) * byte_of(column * 4 + quad, 2, k / 16, k % 4);
-    }
-  }
+  const auto byte_of = [](uint64_t word, uint32_t which) {
+    return static_cast<int32_t>(static_cast<int8_t>(word >> (8 * which) & 255U));
+  };
+  int32_t* const sums[2] = {&c0, &c1};
+  for (uint32_t i = 0; i < 2; ++i)
+    for (uint32_t k = 0; k < 16; ++k)
+      *sums[i] += byte_of(all[lane / 4 * 4 + k / 4].words[0], k % 4) *
+                  byte_of(all[(lane % 4 * 2 + i) * 4 + k / 4].words[1], k % 4);
 }
 
 // Each lane passes the address of a row of 8 f16; matrix m consists of the rows of lanes 8 m to 8 m + 7.
@@ -372,6 +372,24 @@ inline void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint
 inline void mma_16x8x16_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   for (float& v : c) v = 0.0f;
   mma_16x8x16(c, a, b0, b1);
+}
+
+// c += a b with a [16, 32] and b [32, 8] in signed bytes, c [16, 8] in 32-bit integers.
+inline void mma_16x8x32_s8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const emulation::LaneWords* all =
+      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
+  const auto byte_of = [&](uint32_t owner, uint32_t word, uint32_t half, uint32_t byte) {
+    return static_cast<int32_t>(static_cast<int8_t>(all[owner].words[word] >> (32 * half + 8 * byte) & 255U));
+  };
+  const auto lane = static_cast<uint32_t>(emulation::lane());
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (uint32_t k = 0; k < 32; ++k) {
+      const uint32_t quad = k % 16 / 4;
+      c[i] +=
+          byte_of(row % 8 * 4 + quad, k / 16, row / 8, k % 4) * byte_of(column * 4 + quad, 2, k / 16, k % 4);
+    }
+  }
 }
 
 inline float e4m3_of(uint64_t word, uint32_t which) {
