@@ -225,9 +225,10 @@ TEST_P(GatherTest, AShardThatAwaitsWeightsIsWaitedForLonger) {
     EXPECT_EQ(synchronize(0), Status::ok);
     is_over = true;
   });
-  {
-    const PassingTime time(std::chrono::milliseconds(100));
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // at most 10 s of waits
+  const auto pass = emulated_function<void(uint64_t)>("quire_emulated_pass_wait_time");
+  for (int step = 0; step < 50; ++step) {  // 5 s of waits
+    pass(100'000'000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_FALSE(is_over);
   EXPECT_EQ(gather(1, result, buffers[1]), Status::ok);
