@@ -1,6 +1,7 @@
 // Chooses how to compute a product with an EXL3 matrix. Up to eight rows: one kernel, which also transforms
-// the outputs, and the inputs and the norm of a single row. More rows: a kernel transforms the inputs for
-// each part, the product's kernel stores the sums of all strips, and a third one transforms these.
+// the outputs, and the inputs and the norm of a single row. More rows: a kernel transforms the inputs, or
+// their norm, for each part, the product's kernel stores the partial sums of all strips, and a third one adds
+// and transforms these.
 #include "kernels/cuda/gemm/linear_trellis.h"
 
 #include <algorithm>

@@ -2,11 +2,11 @@
 //
 // Instructions per weight of 4 bits: 1.4 for its code (shifts and masks; the codes of two aligned bytes need
 // one), 1 multiply-add, and then with mul1 a sum of bytes, half a byte permute and half a multiply-add of two
-// halves; with the other codebooks a mask with XOR, an addition of halves and half a permute. That is 4.4 and
-// 4.9. A multiprocessor issues 128 a clock, 64 of them shifts, masks and permutes, and 64 multiply-adds and
-// sums of bytes. So an H200 decodes at most 6.5 to 7 (mul1), or 5.2 (the others), times 10^12 weights a
-// second: 33 and 42 us for a layer of an 8B model, which reads its 109 MB in 25 us. One row is bound by these
-// instructions.
+// halves; with the other codebooks a mask with XOR, an addition of halves and half a permute, or a fourth of
+// a product instead of the last two. That is 4.4 and 4.9, or 3.7. A multiprocessor issues 128 a clock, 64 of
+// them shifts, masks and permutes, and 64 multiply-adds and sums of bytes. So an H200 decodes at most 6.5 to
+// 7 times 10^12 weights of mul1 a second, 33 us for a layer of an 8B model, which reads its 109 MB in 25 us.
+// One row is bound by instructions: by these, and by those of its start and end.
 #pragma once
 
 #include <utility>
