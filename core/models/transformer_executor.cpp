@@ -135,15 +135,6 @@ void copy_states(const StageShardState& stage, const Batch& batch) {
     stage.memory.copy_state(stage.context, copy.source, copy.target);
 }
 
-// Returns the workspace of the host experts of a stage. On the host the residual stream lies where the card
-// reads and writes it directly.
-kernels::Workspace workspace_of_experts(const StageShardState& experts, const DeviceContext& card) {
-  kernels::Workspace space = experts.memory.workspace();
-  if (!experts.context.device()->is_host()) return space;
-  if (float* const rows = card.table().handed_rows(card.handle()); rows != nullptr) space.hidden = rows;
-  return space;
-}
-
 ContextRows residual_stream(const StageShardState& stage) {
   return {stage.context, stage.memory.workspace().hidden};
 }
@@ -292,12 +283,9 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   if (is_first) receive_rows(stage_idx, batch.num_tokens());
   kernels::BatchView rows;
   rows.num_tokens = batch.num_tokens();
-  kernels::Workspace space_of_experts;
   std::optional<ForwardPass> at_experts;
-  if (host_experts_) {
-    space_of_experts = workspace_of_experts(*host_experts_, context);
-    at_experts.emplace(ForwardPass{host_experts_->context, rows, space_of_experts, {}});
-  }
+  if (host_experts_)
+    at_experts.emplace(ForwardPass{host_experts_->context, rows, host_experts_->memory.workspace(), {}});
   if (at_experts && stage.takes_host_experts) at_experts->card = &context;
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");

@@ -224,10 +224,6 @@ Status write_rows(Context*, const float* host, int32_t rows, int32_t columns, fl
   return Status::ok;
 }
 
-float* handed_rows(Context*) {
-  return nullptr;
-}
-
 Status receive_rows(Context* context, float* device_rows, Context*, const float* from_rows, int32_t rows,
                     int32_t columns) {
   return write_rows(context, from_rows, rows, columns, device_rows);

@@ -64,7 +64,6 @@ constexpr KernelTable make_table(const char* name) {
   table.forget_steps = cpu_entries::synchronize;  // nothing is recorded
   table.read_rows = cpu_entries::read_rows;
   table.write_rows = cpu_entries::write_rows;
-  table.handed_rows = cpu_entries::handed_rows;
   table.receive_rows = cpu_entries::receive_rows;
   table.reaches = cpu_entries::reaches;
   table.connect_shards = cpu_entries::connect_shards;

@@ -52,7 +52,6 @@ Status pause_step(Context* context, int32_t* paused);
 Status resume_step(Context* context);
 Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host);
 Status write_rows(Context* context, const float* host, int32_t rows, int32_t columns, float* device_rows);
-float* handed_rows(Context* context);
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
                     int32_t columns);
 

@@ -271,7 +271,6 @@ KernelTable make_table(bool deterministic) {
   t.forget_steps = forget_steps;
   t.read_rows = AfterGather<&read_rows>::run;
   t.write_rows = AfterGather<&write_rows>::run;
-  t.handed_rows = handed_rows;
   t.receive_rows = receive_rows;
   t.embed = Recordable<&embed>::run;
   t.norm = Recordable<&norm>::run;

@@ -183,10 +183,6 @@ struct KernelTable {
   // host memory, which may change once it returns.
   Status (*write_rows)(Context* context, const float* host, int32_t rows, int32_t columns,
                        float* device_rows) = nullptr;
-  // Returns host memory for [max_tokens, handed_columns] f32 that read_rows and write_rows transfer without
-  // another copy; nullptr if there is none. Rows written from there must not change before the next
-  // synchronize.
-  float* (*handed_rows)(Context* context) = nullptr;
   // Copies rows from the memory of another context of this backend after the work issued there so far; later
   // work of that context waits for the copy.
   Status (*receive_rows)(Context* context, float* device_rows, Context* from, const float* from_rows,

@@ -489,7 +489,7 @@ Status read_rows(Context* context, const float* device_rows, int32_t rows, int32
   const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
   size_t used = 0;
   for (const PendingCopy& copy : c.pending) used += copy.bytes / sizeof(float);
-  if (used + count > c.host_row_floats || host == c.transfer_rows)
+  if (used + count > c.host_row_floats)
     return c.device->check(
         cudaMemcpyAsync(host, device_rows, count * sizeof(float), cudaMemcpyDeviceToHost, c.stream),
         "reading rows");

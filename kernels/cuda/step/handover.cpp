@@ -27,15 +27,11 @@ Status write_rows(Context* context, const float* host, int32_t rows, int32_t col
                           "write_rows: more rows than the limits of the context allow");
   cudaError_t error = cudaEventSynchronize(c.transfer_sent);
   if (error != cudaSuccess) return c.device->check(error, "transferring rows");
-  if (count > 0 && host != c.transfer_rows) std::memcpy(c.transfer_rows, host, count * sizeof(float));
+  if (count > 0) std::memcpy(c.transfer_rows, host, count * sizeof(float));
   error =
       cudaMemcpyAsync(device_rows, c.transfer_rows, count * sizeof(float), cudaMemcpyHostToDevice, c.stream);
   if (error == cudaSuccess) error = cudaEventRecord(c.transfer_sent, c.stream);
   return c.device->check(error, "transferring rows");
-}
-
-float* handed_rows(Context* context) {
-  return context->transfer_floats > 0 ? context->transfer_rows : nullptr;
 }
 
 // The copy runs on the receiver's stream, after the work that the sender has queued; later work of the sender

@@ -455,28 +455,6 @@ TEST_F(PackedExpertsTest, FailuresLeaveTheContextUsable) {
   expect_same(experts, step);
 }
 
-// The residual stream lies there while the host computes with it.
-TEST_F(PackedExpertsTest, RowsAreHandedOverInMemoryOfBothSides) {
-  ContextLimits limits = small_limits();
-  make_context(limits);
-  EXPECT_EQ(table_->handed_rows(context_), nullptr);
-  table_->release_context(context_);
-  limits.handed_columns = 96;
-  make_context(limits);
-  float* const rows = table_->handed_rows(context_);
-  ASSERT_NE(rows, nullptr);
-  const std::vector<float> stream = random_floats(size_t{7} * 96, random_);
-  float* const residual = to_device(stream);
-  for (int i = 1; i <= 3; ++i) {
-    ASSERT_EQ(table_->read_rows(context_, residual, 7, 96, rows), Status::ok);
-    ASSERT_EQ(table_->synchronize(context_), Status::ok);
-    for (size_t k = 0; k < stream.size(); ++k) rows[k] += 1.0f;
-    ASSERT_EQ(table_->write_rows(context_, rows, 7, 96, residual), Status::ok);
-  }
-  const std::vector<float> result = from_device(residual, stream.size());
-  for (size_t k = 0; k < stream.size(); ++k) EXPECT_EQ(result[k], stream[k] + 1.0f + 1.0f + 1.0f);
-}
-
 TEST_F(PackedExpertsTest, AContextThatDoesNotFitTakesNothing) {
   ContextLimits limits = small_limits();
   limits.packed.staging_bytes = uint64_t{8} << 20;
