@@ -8,9 +8,6 @@ namespace {
 // Rows of an expert at which both take about the same time. Sixteen cores multiply a row of a 2.4 MB expert
 // in 10 us; a card reads the expert in 50 us (docs/experiments/experts.md).
 constexpr int32_t kRowsOfExpert = 6;
-// Rows for each expert of a layer at which its experts are copied before they are chosen: even if they are
-// chosen evenly, few have no rows then, and the card always pays.
-constexpr int32_t kPrefetchRowsOfExpert = 2 * kRowsOfExpert;
 
 // What the functions of an operation need.
 struct CallOwner {
@@ -29,20 +26,6 @@ kernels::Status describe_expert(void* owner, int32_t expert, kernels::PackedExpe
 kernels::Status copy_for_card(void* owner, const kernels::CopyPiece* pieces, int32_t count) {
   const DeviceContext& host = static_cast<const CallOwner*>(owner)->host;
   return host.table().copy_pieces(host.handle(), pieces, count);
-}
-
-kernels::PackedExpertsParams params_of(CallOwner& owner) {
-  kernels::PackedExpertsParams params;
-  params.owner = &owner;
-  params.describe = describe_expert;
-  params.copy = copy_for_card;
-  params.num_experts = gsl::narrow<int32_t>(owner.experts.down.handles.size());
-  return params;
-}
-
-void run_on_card(const ForwardPass& pass, const kernels::PackedExpertsParams& params) {
-  const DeviceContext& card = *pass.card;
-  card.check(card.table().sum_packed_experts(card.handle(), &params), "host experts on the card");
 }
 
 }  // namespace
@@ -66,29 +49,24 @@ bool pays_on_card(const int32_t* experts, int32_t num_rows, int32_t num_experts)
   return static_cast<size_t>(num_rows) >= size_t{kRowsOfExpert} * chosen.count();
 }
 
-void prefetch_to_card(const ForwardPass& pass, const CardExperts& experts, int32_t num_rows) {
-  CallOwner owner = {pass.context, experts};
-  kernels::PackedExpertsParams params = params_of(owner);
-  if (num_rows < kPrefetchRowsOfExpert * params.num_experts) return;
-  params.only_prefetches = true;
-  run_on_card(pass, params);
-}
-
-const float* sum_on_card(const ForwardPass& pass, const CardExperts& experts, const CardRows& rows,
-                         float* residual) {
+const float* sum_on_card(const ForwardPass& pass, const CardExperts& experts, const CardRows& rows) {
+  const DeviceContext& card = *pass.card;
   CallOwner owner = {pass.context, experts};
   const float* sums = nullptr;
-  kernels::PackedExpertsParams params = params_of(owner);
+  kernels::PackedExpertsParams params;
+  params.owner = &owner;
+  params.describe = describe_expert;
+  params.copy = copy_for_card;
   params.expert_of_row = rows.experts;
   params.input = rows.input;
   params.input_scale = rows.input_scale;
   params.weights = rows.weights;
+  params.num_experts = gsl::narrow<int32_t>(experts.down.handles.size());
   params.num_chosen = rows.num_chosen;
   params.tokens = rows.tokens;
   params.mlp = experts.mlp;
-  params.residual = residual;
   params.sums = &sums;
-  run_on_card(pass, params);
+  card.check(card.table().sum_packed_experts(card.handle(), &params), "host experts on the card");
   return sums;
 }
 

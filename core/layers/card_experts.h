@@ -33,14 +33,8 @@ struct CardRows {
 // host needs to multiply their rows.
 bool pays_on_card(const int32_t* experts, int32_t num_rows, int32_t num_experts);
 
-// Starts to copy experts to the card, if a step has so many rows that the card will multiply nearly all of
-// them.
-void prefetch_to_card(const ForwardPass& pass, const CardExperts& experts, int32_t num_rows);
-
 // Returns the weighted sums of the experts' results for up to kMaxCardTokens tokens, valid until the next
-// operation of the card, and waits for them. If `residual`, rows of the card, is set, the sums are added to
-// it instead, in the order of the card's work.
-const float* sum_on_card(const ForwardPass& pass, const CardExperts& experts, const CardRows& rows,
-                         float* residual);
+// operation of the card. Waits for them.
+const float* sum_on_card(const ForwardPass& pass, const CardExperts& experts, const CardRows& rows);
 
 }  // namespace quire

@@ -189,11 +189,6 @@ bool ExpertsLayer::goes_to_card(const ForwardPass& pass) const {
          pays_on_card(chosen_experts(pass), pass.num_tokens() * router.num_chosen, router.num_experts);
 }
 
-void ExpertsLayer::prefetch(const ForwardPass& pass) const {
-  if (packed.staging_bytes == 0 || pass.card == nullptr) return;
-  prefetch_to_card(pass, {gate_up, down, expert}, pass.num_tokens() * router.num_chosen);
-}
-
 // Tokens are divided evenly, so that each part reads the experts for as many rows as possible.
 void ExpertsLayer::sum_there(const ForwardPass& pass, const void* read,
                              const kernels::CombineParams& sum) const {
@@ -211,16 +206,11 @@ void ExpertsLayer::sum_there(const ForwardPass& pass, const void* read,
   for (int32_t first = 0; first < tokens; first += of_slice) {
     kernels::CombineParams part = sum;
     part.tokens = std::min(of_slice, tokens - first);
-    const auto first_number = ptrdiff_t{first} * sum.columns;
-    float* const residual =
-        sum.adds && pass.card_residual != nullptr ? pass.card_residual->rows + first_number : nullptr;
-    part.input = sum_on_card(pass, {gate_up, down, expert}, rows.slice(first, part.tokens), residual);
-    if (residual != nullptr) continue;
+    part.input = sum_on_card(pass, {gate_up, down, expert}, rows.slice(first, part.tokens));
     part.num_chosen = 1;
-    part.target = sum.target + first_number;
+    part.target = sum.target + ptrdiff_t{first} * sum.columns;
     pass.context.check(pass.context.table().combine(pass.context.handle(), &part), "experts");
   }
-  if (sum.adds && pass.card_residual != nullptr) pass.card_residual->has_result = true;
 }
 
 void ExpertsLayer::add_to(const ForwardPass& pass, const ExpertInput& input, float* target,

@@ -28,8 +28,6 @@ struct ExpertsLayer {
 
   // Adds the result to the residual stream.
   void forward(const ForwardPass& pass, const Block& block) const;
-  // On a pass of host experts: starts what the card can do before the choice of experts.
-  void prefetch(const ForwardPass& pass) const;
   // Writes the result to `target`, [tokens, hidden].
   void write_to(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t hidden) const;
 

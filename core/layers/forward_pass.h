@@ -24,12 +24,6 @@ struct LayerCache {
   kernels::StateStore states;  // all slots of the layer; without memory: it has no state
 };
 
-// Residual stream of a card to which it may add the result of host experts itself.
-struct CardResidual {
-  float* rows = nullptr;
-  bool has_result = false;  // out: it has, so nothing comes back from the host
-};
-
 // Borrowed for the duration of one forward pass. All arrays are in device memory.
 struct ForwardPass {
   const DeviceContext& context;
@@ -43,7 +37,6 @@ struct ForwardPass {
   const ForwardPass* at_experts = nullptr;
   // On the pass of host experts: the card that multiplies them if they have many rows; nullptr: none does.
   const DeviceContext* card = nullptr;
-  CardResidual* card_residual = nullptr;  // on the same pass; nullptr: the result is needed on the host
 
   int32_t num_tokens() const { return batch.num_tokens; }
   kernels::DType activation_dtype() const { return context.table().activation_dtype; }

@@ -251,16 +251,12 @@ void TransformerLayer::run_feed_forward(const ForwardPass& pass, const void* inp
 }
 
 void TransformerLayer::run_host_experts(const ForwardPass& pass) const {
-  ForwardPass there = *pass.at_experts;
+  const ForwardPass& there = *pass.at_experts;
   const ContextRows own = {pass.context, pass.workspace.hidden};
   const ContextRows other = {there.context, there.workspace.hidden};
-  CardResidual residual = {pass.workspace.hidden};
-  // A norm of the sum, or of the stream itself, changes the stream on the host.
-  if (!feed_forward.post_norm && feed_forward.norm.stream_scale == 0.0f) there.card_residual = &residual;
-  if (const ExpertsLayer* const experts = experts_of(*this)) experts->prefetch(there);
   transfer_rows(own, other, pass.num_tokens(), feed_forward.norm.columns);
   run_feed_forward(there, nullptr);
-  if (!residual.has_result) transfer_rows(other, own, pass.num_tokens(), feed_forward.norm.columns);
+  transfer_rows(other, own, pass.num_tokens(), feed_forward.norm.columns);
 }
 
 void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache) const {

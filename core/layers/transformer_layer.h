@@ -74,8 +74,7 @@ struct TransformerLayer {
   Inputs normalise_input(const ForwardPass& pass) const;
   // Adds the result of the feed-forward part to the residual stream. `input`: see Block.
   void run_feed_forward(const ForwardPass& pass, const void* input) const;
-  // Does the same on the device of the host experts. The residual stream goes there and comes back, unless
-  // the card adds the result itself.
+  // Does the same on the device of the host experts. The residual stream goes there and comes back.
   void run_host_experts(const ForwardPass& pass) const;
   // Replaces the residual stream by `norm` of it, times the norm's stream_scale. Returns the normalised rows,
   // without the factor, in the activation dtype.

@@ -147,7 +147,7 @@ struct KernelTable {
   // unsupported if the matrix is not in packed form (is_packed_form).
   Status (*describe_weight)(const Weight* weight, PackedWeight* described) = nullptr;
   Status (*copy_pieces)(Context* context, const CopyPiece* pieces, int32_t count) = nullptr;
-  // Never while a step is recorded.
+  // Waits for the result. Never while a step is recorded.
   Status (*sum_packed_experts)(Context* context, const PackedExpertsParams* params) = nullptr;
 
   // Contexts.

@@ -90,7 +90,7 @@ struct CopyPiece {
 
 // Sizes of the memory that sum_packed_experts works in; each is the largest of any layer.
 struct PackedExpertLimits {
-  uint64_t staging_bytes = 0;  // of a staging buffer: staging_bytes of the experts; 0: there are none
+  uint64_t staging_bytes = 0;  // of each of two buffers: staging_bytes of the experts; 0: there are none
   int32_t num_experts = 0;
   int32_t num_chosen = 0;
   int32_t max_tokens = 0;  // of one call
@@ -114,7 +114,7 @@ constexpr uint64_t staging_bytes(uint64_t bytes, int32_t num_experts) {
 }
 
 // sums[t] = sum over i of weights[t, i] * (row t * num_chosen + i of the outputs of down), in order of i.
-// All arrays but `residual` lie in host memory. Row r reads input row r / num_chosen times input_scale[r].
+// Everything lies in host memory. Row r reads input row r / num_chosen times input_scale[r].
 struct PackedExpertsParams {
   void* owner = nullptr;  // first argument of the functions
   Status (*describe)(void* owner, int32_t expert, PackedExpert* described) = nullptr;
@@ -128,13 +128,8 @@ struct PackedExpertsParams {
   int32_t num_chosen = 0;
   int32_t tokens = 0;
   MlpSpec mlp;  // not sparse
-  // The sums are added to these rows of the context's device, [tokens, outputs of down], and not waited for.
-  // nullptr: `sums` receives their address in host memory, valid until the next operation of the context.
-  float* residual = nullptr;
-  const float** sums = nullptr;
-  // True: only starts to copy the first experts. The next call of the step should be for the same matrices
-  // and choose nearly all of them. Needs the functions and num_experts.
-  bool only_prefetches = false;
+  const float** sums =
+      nullptr;  // out: [tokens, outputs of down], valid until the next operation of the context
 };
 
 }  // namespace quire::kernels

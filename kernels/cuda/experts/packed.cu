@@ -384,8 +384,7 @@ __global__ void __launch_bounds__(kThreads) sum_packed_kernel(const __grid_const
     const float weight = p.weights != nullptr ? p.weights[row] : 1.0f;
     sum = __fadd_rn(sum, __fmul_rn(weight, p.outputs[row * columns + column]));
   }
-  float& target = p.sums[token * columns + column];
-  target = p.adds ? __fadd_rn(target, sum) : sum;
+  p.sums[token * columns + column] = sum;
 }
 
 cudaError_t multiply(const PackedBatch& batch, const PackedTarget& target, int first_matrix, int num_parts,

@@ -46,15 +46,13 @@ cudaError_t launch_multiply_gate_up(const PackedBatch& batch, int32_t num_parts,
                                     float* products, int32_t columns, cudaStream_t stream);
 cudaError_t launch_multiply_down(const PackedBatch& batch, int32_t num_panels, float* outputs,
                                  int32_t columns, cudaStream_t stream);
-// sums[t] = sum over i of weights[t, i] * outputs[t * num_chosen + i]; weights may be nullptr. `adds`: the
-// sum is added to sums[t].
+// sums[t] = sum over i of weights[t, i] * outputs[t * num_chosen + i]; weights may be nullptr.
 struct PackedSum {
   const float* outputs = nullptr;
   const float* weights = nullptr;
   int32_t num_chosen = 0;
   int32_t columns = 0;
   float* sums = nullptr;
-  bool adds = false;
 };
 cudaError_t launch_sum_packed(const PackedSum& sum, int32_t tokens, cudaStream_t stream);
 

@@ -48,9 +48,6 @@ struct PackedTile {
   int32_t num_rows = 0;
 };
 
-// Staging buffers of a context. While the card waits for the choice of experts, all but one are on their way.
-inline constexpr size_t kPackedSlots = 4;
-
 // Alignment of everything in a staging buffer.
 inline constexpr size_t kPackedAlignment = 16;
 // Copies that an expert needs, at most.

@@ -385,7 +385,6 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   Context& c = *context;
   *action = StepAction::run;
   c.recording.reset();
-  c.packed.num_prefetched = 0;
   QUIRE_RETURN_IF_FAILED(c.device->enter());
   QUIRE_RETURN_IF_FAILED(
       c.device->check(c.device->passes.follow(c.stream, c.communicator), "issuing a step"));

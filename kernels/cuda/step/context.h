@@ -83,25 +83,11 @@ struct PackedSlot {
   cudaEvent_t used = nullptr;  // recorded after the last kernel that reads the copy
 };
 
-// Experts from `first` to end - 1 in a staging buffer. Those without rows may be left out.
-struct PackedChunk {
-  int32_t first = 0;
-  int32_t end = 0;
-  bool has_all = false;  // experts without rows are there, too
-};
-
 // What sum_packed_experts works in; all null without packed experts.
 struct PackedMemory {
   PackedSizes sizes;
   cudaStream_t stream = nullptr;  // of the copies of experts, beside the stream of the kernels
-  cudaEvent_t done = nullptr;     // recorded after the work of a call
-  std::array<PackedSlot, kPackedSlots> slots{};
-  size_t next_slot = 0;  // to be filled
-  // Chunks whose copies have been started in advance, in the slots before next_slot; the codes of the first
-  // expert tell whose they are. A step begins without any.
-  std::array<PackedChunk, kPackedSlots> prefetched{};
-  size_t num_prefetched = 0;
-  const void* prefetched_codes = nullptr;
+  std::array<PackedSlot, 2> slots{};
   float* host_tokens = nullptr;      // pinned, [max_tokens, num_in or num_out]: inputs, later sums
   float* host_factors = nullptr;     // pinned, [rows] weights or input scales of rows
   int32_t* host_rows = nullptr;      // pinned, [rows] sorted by expert

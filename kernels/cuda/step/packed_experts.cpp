@@ -1,5 +1,5 @@
-// Host experts on the card: their matrices are streamed through staging buffers while the products of those
-// before them run.
+// Host experts on the card: their matrices are streamed through two staging buffers while the products of
+// those before them run.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -17,6 +17,14 @@ struct SortedExperts {
   int32_t num_rows(int32_t expert) const { return first_row[expert + 1] - first_row[expert]; }
 };
 
+// Experts from `first` to end - 1 that fit into a staging buffer; those without rows are left out.
+struct Chunk {
+  int32_t first = 0;
+  int32_t end = 0;
+  int32_t num_experts = 0;
+  size_t bytes = 0;
+};
+
 constexpr size_t kRecordBytes =
     (sizeof(PackedRecord) + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
 
@@ -27,45 +35,16 @@ class ExpertSum {
 
   Status run() {
     QUIRE_RETURN_IF_FAILED(check_limits());
-    QUIRE_RETURN_IF_FAILED(check(cudaEventSynchronize(memory_.done)));
     QUIRE_RETURN_IF_FAILED(sort_rows());
     QUIRE_RETURN_IF_FAILED(measure());
-    QUIRE_RETURN_IF_FAILED(find_prefetched());
     QUIRE_RETURN_IF_FAILED(send_inputs());
-    size_t next = 0;  // of the prefetched chunks
     for (int32_t expert = 0; expert < p_.num_experts;) {
-      PackedChunk chunk;
-      size_t slot = 0;
-      if (next < memory_.num_prefetched) {
-        chunk = memory_.prefetched[next];
-        slot = memory_.next_slot + kPackedSlots - memory_.num_prefetched + next++;
-      } else if (sorted_.first_row[expert] == sorted_.first_row[p_.num_experts]) {
-        break;  // the others have no rows
-      } else {
-        slot = memory_.next_slot;
-        QUIRE_RETURN_IF_FAILED(send_chunk(expert, false, chunk));
-      }
-      QUIRE_RETURN_IF_FAILED(run_chunk(memory_.slots[slot % kPackedSlots], chunk));
+      Chunk chunk;
+      QUIRE_RETURN_IF_FAILED(next_chunk(expert, chunk));
+      if (chunk.num_experts > 0) QUIRE_RETURN_IF_FAILED(run_chunk(chunk));
       expert = chunk.end;
     }
-    memory_.num_prefetched = 0;
     return return_sums();
-  }
-
-  // Starts the copies of the first experts.
-  Status prefetch() {
-    QUIRE_RETURN_IF_FAILED(check_experts());
-    PackedExpert first;
-    QUIRE_RETURN_IF_FAILED(p_.describe(p_.owner, 0, &first));
-    memory_.num_prefetched = 0;
-    memory_.prefetched_codes = first.gate_up.parts[0].codes;
-    for (int32_t expert = 0; expert < p_.num_experts && memory_.num_prefetched < kPackedSlots;) {
-      PackedChunk& chunk = memory_.prefetched[memory_.num_prefetched];
-      QUIRE_RETURN_IF_FAILED(send_chunk(expert, true, chunk));
-      ++memory_.num_prefetched;
-      expert = chunk.end;
-    }
-    return Status::ok;
   }
 
  private:
@@ -75,22 +54,11 @@ class ExpertSum {
   }
   size_t num_rows() const { return static_cast<size_t>(p_.tokens) * static_cast<size_t>(p_.num_chosen); }
 
-  Status check_experts() {
-    const bool fit =
-        p_.num_experts > 0 && p_.num_experts <= kMaxExperts && p_.num_experts <= c_.limits.packed.num_experts;
-    return fit ? Status(Status::ok) : refuse("more experts than the limits of the context allow");
-  }
   Status check_limits() {
-    QUIRE_RETURN_IF_FAILED(check_experts());
-    const bool fit = p_.num_chosen > 0 && !p_.mlp.is_sparse && num_rows() <= sizes_.num_rows;
-    return fit ? Status(Status::ok) : refuse("more rows than the limits of the context allow");
-  }
-
-  // Discards chunks that were prefetched for other matrices.
-  Status find_prefetched() {
-    PackedExpert first;
-    QUIRE_RETURN_IF_FAILED(p_.describe(p_.owner, 0, &first));
-    if (first.gate_up.parts[0].codes != memory_.prefetched_codes) memory_.num_prefetched = 0;
+    if (p_.num_experts <= 0 || p_.num_experts > kMaxExperts ||
+        p_.num_experts > c_.limits.packed.num_experts || p_.num_chosen <= 0 || p_.mlp.is_sparse ||
+        num_rows() > sizes_.num_rows)
+      return refuse("more rows or experts than the limits of the context allow");
     return Status::ok;
   }
 
@@ -166,51 +134,55 @@ class ExpertSum {
     return check(cudaMemcpyAsync(target, from, count * sizeof(T), cudaMemcpyHostToDevice, c_.stream));
   }
 
-  // Fills the next staging buffer with experts from `first` on, as many as fit, and starts its copy to the
-  // card.
-  Status send_chunk(int32_t first, bool has_all, PackedChunk& chunk) {
-    PackedSlot& slot = memory_.slots[memory_.next_slot++ % kPackedSlots];
-    QUIRE_RETURN_IF_FAILED(check(cudaEventSynchronize(slot.sent)));
-    chunk = {first, first, has_all};
-    size_t bytes = 0;
-    QUIRE_RETURN_IF_FAILED(choose_chunk(chunk, bytes));
-    QUIRE_RETURN_IF_FAILED(fill(slot, chunk));
-    QUIRE_RETURN_IF_FAILED(check(cudaStreamWaitEvent(memory_.stream, slot.used, 0)));
-    QUIRE_RETURN_IF_FAILED(
-        check(cudaMemcpyAsync(slot.device, slot.host, bytes, cudaMemcpyHostToDevice, memory_.stream)));
-    return check(cudaEventRecord(slot.sent, memory_.stream));
-  }
-
-  bool is_in(const PackedChunk& chunk, int32_t expert) const {
-    return chunk.has_all || sorted_.num_rows(expert) > 0;
-  }
-  Status choose_chunk(PackedChunk& chunk, size_t& bytes) {
+  Status next_chunk(int32_t first, Chunk& chunk) {
+    chunk.first = chunk.end = first;
     for (; chunk.end < p_.num_experts; ++chunk.end) {
-      if (!is_in(chunk, chunk.end)) continue;
+      if (sorted_.num_rows(chunk.end) == 0) continue;
       PackedExpert expert;
-      QUIRE_RETURN_IF_FAILED(p_.describe(p_.owner, chunk.end, &expert));
+      QUIRE_RETURN_IF_FAILED(describe(chunk.end, expert));
       const size_t staged = staged_bytes(expert);
       if (staged == 0 || kRecordBytes + staged > sizes_.slot_bytes)
         return refuse("an expert does not fit its staging buffer");
-      if (bytes + kRecordBytes + staged > sizes_.slot_bytes) break;
-      bytes += kRecordBytes + staged;
+      if (chunk.bytes + kRecordBytes + staged > sizes_.slot_bytes) break;
+      chunk.bytes += kRecordBytes + staged;
+      ++chunk.num_experts;
     }
     return Status::ok;
   }
-  // Lays the experts of a chunk out in the pinned buffer, after their records.
-  Status fill(const PackedSlot& slot, const PackedChunk& chunk) {
+
+  Status run_chunk(const Chunk& chunk) {
+    PackedSlot& slot = memory_.slots[next_slot_++ % memory_.slots.size()];
+    QUIRE_RETURN_IF_FAILED(check(cudaEventSynchronize(slot.sent)));
+    QUIRE_RETURN_IF_FAILED(fill(slot, chunk));
+    QUIRE_RETURN_IF_FAILED(check(cudaStreamWaitEvent(memory_.stream, slot.used, 0)));
+    QUIRE_RETURN_IF_FAILED(
+        check(cudaMemcpyAsync(slot.device, slot.host, chunk.bytes, cudaMemcpyHostToDevice, memory_.stream)));
+    const int32_t first_tile = sorted_.first_tile[chunk.first], end_tile = sorted_.first_tile[chunk.end];
+    QUIRE_RETURN_IF_FAILED(
+        check(cudaMemcpyAsync(memory_.tiles + first_tile, memory_.host_tiles + first_tile,
+                              static_cast<size_t>(end_tile - first_tile) * sizeof(PackedTile),
+                              cudaMemcpyHostToDevice, memory_.stream)));
+    QUIRE_RETURN_IF_FAILED(check(cudaEventRecord(slot.sent, memory_.stream)));
+    QUIRE_RETURN_IF_FAILED(check(cudaStreamWaitEvent(c_.stream, slot.sent, 0)));
+    for (int32_t tile = first_tile; tile < end_tile;) QUIRE_RETURN_IF_FAILED(run_batch(slot, tile, end_tile));
+    return check(cudaEventRecord(slot.used, c_.stream));
+  }
+
+  // Lays the experts of a chunk out in the pinned buffer, and makes their tiles.
+  Status fill(const PackedSlot& slot, const Chunk& chunk) {
     constexpr int32_t kPieces = 16 * kMaxExpertPieces;
     CopyPiece pieces[kPieces];
     PieceList copies = {pieces, 0};
-    auto* record = reinterpret_cast<PackedRecord*>(slot.host);
-    StagingPlace place = {slot.host, slot.device, 0};
-    for (int32_t e = chunk.first; e < chunk.end; ++e) place.offset += is_in(chunk, e) ? kRecordBytes : 0;
+    auto* const records = reinterpret_cast<PackedRecord*>(slot.host);
+    StagingPlace place = {slot.host, slot.device, static_cast<size_t>(chunk.num_experts) * kRecordBytes};
+    int32_t record = 0;
     for (int32_t e = chunk.first; e < chunk.end; ++e) {
-      if (!is_in(chunk, e)) continue;
+      if (sorted_.num_rows(e) == 0) continue;
       if (copies.count > kPieces - kMaxExpertPieces) QUIRE_RETURN_IF_FAILED(copy(copies));
       PackedExpert expert;
-      QUIRE_RETURN_IF_FAILED(p_.describe(p_.owner, e, &expert));
-      place.offset = stage_expert(expert, place, copies, *record++);
+      QUIRE_RETURN_IF_FAILED(describe(e, expert));
+      place.offset = stage_expert(expert, place, copies, records[record]);
+      make_tiles(e, record++);
     }
     return copy(copies);
   }
@@ -218,19 +190,6 @@ class ExpertSum {
     const Status status = p_.copy(p_.owner, copies.pieces, copies.count);
     copies.count = 0;
     return status;
-  }
-  // Multiplies the rows of a chunk's experts.
-  Status run_chunk(const PackedSlot& slot, const PackedChunk& chunk) {
-    int32_t record = 0;
-    for (int32_t e = chunk.first; e < chunk.end; ++e)
-      if (is_in(chunk, e)) make_tiles(e, record++);
-    const int32_t first = sorted_.first_tile[chunk.first], end = sorted_.first_tile[chunk.end];
-    if (first == end) return Status::ok;
-    QUIRE_RETURN_IF_FAILED(
-        send(memory_.tiles + first, memory_.host_tiles + first, static_cast<size_t>(end - first)));
-    QUIRE_RETURN_IF_FAILED(check(cudaStreamWaitEvent(c_.stream, slot.sent, 0)));
-    for (int32_t tile = first; tile < end;) QUIRE_RETURN_IF_FAILED(run_batch(slot, tile, end));
-    return check(cudaEventRecord(slot.used, c_.stream));
   }
   void make_tiles(int32_t expert, int32_t record) {
     PackedTile* tile = memory_.host_tiles + sorted_.first_tile[expert];
@@ -277,11 +236,9 @@ class ExpertSum {
 
   Status return_sums() {
     const bool weighs = p_.input_scale == nullptr && p_.weights != nullptr;
-    const bool adds = p_.residual != nullptr;
-    const PackedSum sum = {memory_.outputs,     weighs ? memory_.factors : nullptr,  p_.num_chosen,
-                           shape_.down.num_out, adds ? p_.residual : memory_.tokens, adds};
+    const PackedSum sum = {memory_.outputs, weighs ? memory_.factors : nullptr, p_.num_chosen,
+                           shape_.down.num_out, memory_.tokens};
     QUIRE_RETURN_IF_FAILED(check(launch_sum_packed(sum, p_.tokens, c_.stream)));
-    if (adds) return check(cudaEventRecord(memory_.done, c_.stream));
     const size_t bytes =
         static_cast<size_t>(p_.tokens) * static_cast<size_t>(shape_.down.num_out) * sizeof(float);
     QUIRE_RETURN_IF_FAILED(check(
@@ -295,10 +252,11 @@ class ExpertSum {
   const PackedExpertsParams& p_;
   PackedMemory& memory_;
   const PackedSizes& sizes_;
-  SortedExperts sorted_;  // not of a prefetch
-  PackedExpert shape_;    // of the first expert with rows
+  SortedExperts sorted_;
+  PackedExpert shape_;  // of the first expert with rows
   int32_t num_spans_ = 0;
   int32_t batch_rows_ = 0;
+  size_t next_slot_ = 0;
 };
 
 }  // namespace
@@ -328,7 +286,6 @@ void take_packed_memory(ContextBuilder& build, Context& c, const PackedExpertLim
 
 void make_packed_stream(ContextBuilder& build, PackedMemory& packed) {
   build.check(cudaStreamCreateWithFlags(&packed.stream, cudaStreamNonBlocking), "creating a stream");
-  build.check(cudaEventCreateWithFlags(&packed.done, cudaEventDisableTiming), "creating an event");
   for (PackedSlot& slot : packed.slots)
     for (cudaEvent_t* event : {&slot.sent, &slot.used})
       build.check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "creating an event");
@@ -338,7 +295,6 @@ void release_packed_stream(const PackedMemory& packed) {
   for (const PackedSlot& slot : packed.slots)
     for (cudaEvent_t event : {slot.sent, slot.used})
       if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
-  if (packed.done != nullptr) static_cast<void>(cudaEventDestroy(packed.done));
   if (packed.stream != nullptr) static_cast<void>(cudaStreamDestroy(packed.stream));
 }
 
@@ -347,11 +303,9 @@ Status sum_packed_experts(Context* context, const PackedExpertsParams* params) {
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   if (c.packed.stream == nullptr)
     return c.device->fail(Status::invalid_argument, "sum_packed_experts: the context has no memory for it");
-  if (params->tokens <= 0 && !params->only_prefetches) return Status::ok;
-  ExpertSum sum(c, *params);
-  const Status status = params->only_prefetches ? sum.prefetch() : sum.run();
+  if (params->tokens <= 0) return Status::ok;
+  const Status status = ExpertSum(c, *params).run();
   if (status == Status::ok) return status;
-  c.packed.num_prefetched = 0;
   // Copies from the pinned buffers may still run; the next call fills them again.
   static_cast<void>(cudaStreamSynchronize(c.packed.stream));
   static_cast<void>(cudaStreamSynchronize(c.stream));

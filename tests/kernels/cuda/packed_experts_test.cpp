@@ -215,34 +215,23 @@ class PackedExpertsTest : public CudaTest {
     EXPECT_EQ(table.combine(experts.host->context, &c), Status::ok);
     return sums;
   }
-  static PackedExpertsParams params_of(Experts& experts) {
+  Status run(Experts& experts, const Step& step, std::vector<float>& sums) {
+    const float* on_host = nullptr;
     PackedExpertsParams p;
     p.owner = &experts;
     p.describe = describe;
     p.copy = copy;
-    p.num_experts = static_cast<int32_t>(experts.gate_up.size());
-    return p;
-  }
-  Status prefetch(Experts& experts) {
-    PackedExpertsParams p = params_of(experts);
-    p.only_prefetches = true;
-    return table_->sum_packed_experts(context_, &p);
-  }
-  // With `residual` the sums are added there.
-  Status run(Experts& experts, const Step& step, std::vector<float>& sums, float* residual = nullptr) {
-    const float* on_host = nullptr;
-    PackedExpertsParams p = params_of(experts);
     p.expert_of_row = step.experts.data();
     p.input = step.input.data();
     p.input_scale = step.scales_input ? step.weights.data() : nullptr;
     p.weights = step.scales_input ? nullptr : step.weights.data();
+    p.num_experts = static_cast<int32_t>(experts.gate_up.size());
     p.num_chosen = step.num_chosen;
     p.tokens = step.tokens;
     p.mlp = experts.mlp;
-    p.residual = residual;
     p.sums = &on_host;
     const Status status = table_->sum_packed_experts(context_, &p);
-    if (status == Status::ok && residual == nullptr)
+    if (status == Status::ok)
       sums.assign(on_host, on_host + static_cast<size_t>(step.tokens) * static_cast<size_t>(experts.num_out));
     return status;
   }
@@ -379,50 +368,6 @@ TEST_F(PackedExpertsTest, RowsThatAreNotFiniteHarmNoOther) {
   }
 }
 
-// The last expert is prefetched but has no rows. A prefetch of other matrices is discarded.
-TEST_F(PackedExpertsTest, PrefetchedSumsHaveTheBitsOfTheCpu) {
-  Form form;
-  form.inputs = {{{4, 128}}, {{3, 64}, {3, 64}}};
-  form.inner = {{{4, 64}}};
-  form.num_out = 48;
-  Experts experts = make_experts(7, form), others = make_experts(7, form);
-  const Step step = make_step(experts, 20, 4);
-  for (const int32_t at_once : {1, 7}) {
-    make_packed_context(experts, step, at_once);
-    ASSERT_EQ(prefetch(experts), Status::ok);
-    expect_same(experts, step);
-    expect_same(experts, make_step(experts, 1, 4));
-    ASSERT_EQ(prefetch(others), Status::ok);
-    expect_same(experts, step);
-    ASSERT_EQ(prefetch(others), Status::ok);
-    ASSERT_EQ(prefetch(experts), Status::ok);
-    expect_same(experts, step);
-    expect_same(others, step);
-  }
-}
-
-TEST_F(PackedExpertsTest, SumsAreAddedToTheResidualStream) {
-  Form form;
-  form.inputs = {{{4, 64}}};
-  form.inner = {{{4, 32}}};
-  form.num_out = 64;
-  Experts experts = make_experts(4, form);
-  const Step step = make_step(experts, 18, 3);
-  make_packed_context(experts, step, 2);
-  const std::vector<float> stream = random_floats(size_t{18} * 64, random_);
-  float* const residual = to_device(stream);
-  std::vector<float> expected = stream;
-  for (int i = 0; i < 3; ++i) {
-    const Step next = make_step(experts, 18, 3);
-    const std::vector<float> sums = on_cpu(experts, next);
-    for (size_t k = 0; k < sums.size(); ++k) expected[k] += sums[k];
-    std::vector<float> none;
-    ASSERT_EQ(run(experts, next, none, residual), Status::ok);
-  }
-  const std::vector<float> result = from_device(residual, stream.size());
-  EXPECT_EQ(std::memcmp(result.data(), expected.data(), expected.size() * sizeof(float)), 0);
-}
-
 TEST_F(PackedExpertsTest, FailuresLeaveTheContextUsable) {
   Form form;
   form.inputs = {{{4, 64}}};
@@ -446,8 +391,6 @@ TEST_F(PackedExpertsTest, FailuresLeaveTheContextUsable) {
     experts.copies_left = allowed;
     EXPECT_EQ(run(experts, step, sums), Status::unsupported);
   }
-  experts.copies_left = 0;
-  EXPECT_EQ(prefetch(experts), Status::unsupported);
   experts.copies_left = -1;
   experts.mlp.intermediate = 16;
   EXPECT_EQ(run(experts, step, sums), Status::invalid_argument) << "another shape";
