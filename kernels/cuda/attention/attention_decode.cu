@@ -130,7 +130,7 @@ class LoadedHeads {
   LaneAngles<kElements> angles_[kAtOnce];
 };
 
-// Makes the heads of a block and stores them in shared memory: queries [16][HD] behind the tiles of keys and
+// Makes the heads of a block and stores them in shared memory: queries [16][HD] after the tiles of keys and
 // values at the beginning of `shared`, whose copies have been started.
 template <int HD>
 __device__ __forceinline__ void make_heads(const DecodeArguments& a, const QueryRows& q,
