@@ -260,14 +260,6 @@ __device__ __forceinline__ uint32_t load_shared_2(uint32_t address) {
   return v;
 }
 
-// Loads 16 bytes if `there` is not 0, otherwise leaves `to` unchanged.
-__device__ __forceinline__ void load_16_if(uint4& to, uint64_t address, int there) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.global.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
-               : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
-               : "r"(there), "l"(address)
-               : "memory");
-}
-
 // Loads without being moved by the compiler, so that the load is on its way before the data is needed.
 __device__ __forceinline__ uint4 load_at_once_16(const uint8_t* from) {
   uint4 v;

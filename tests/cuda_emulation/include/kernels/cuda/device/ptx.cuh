@@ -229,9 +229,6 @@ inline void store_shared_8(uint32_t address, uint2 v) {
 inline void store_shared_16(uint32_t address, uint4 v) {
   shared_place<uint4>(address) = v;
 }
-inline void load_16_if(uint4& to, uint64_t address, int there) {
-  if (there != 0) to = *reinterpret_cast<const uint4*>(address);
-}
 inline uint4 load_at_once_16(const uint8_t* from) {
   return *reinterpret_cast<const uint4*>(from);
 }
