@@ -34,25 +34,6 @@ class WarpRing {
 #endif
     if (++next_ == num_slots_) next_ = 0;
   }
-  // Starts the copies of two pieces of `bytes`, `distance` bytes apart, into the next slot.
-  __device__ __forceinline__ void request_two(const uint8_t* source, uint32_t bytes, uint32_t distance,
-                                              int lane) {
-    const uint32_t target = slots_ + next_ * slot_bytes_;
-#if __CUDA_ARCH__ >= 900
-    if (lane == 0) {
-      barrier_expect(barriers_ + 8 * next_, 2 * bytes);
-      copy_bulk_expected(target, source, bytes, barriers_ + 8 * next_);
-      copy_bulk_expected(target + bytes, source + distance, bytes, barriers_ + 8 * next_);
-    }
-#else
-    for (uint32_t at = lane * 16; at < bytes; at += 512) {
-      copy_async_16(target + at, source + at);
-      copy_async_16(target + bytes + at, source + distance + at);
-    }
-    commit_copies();
-#endif
-    if (++next_ == num_slots_) next_ = 0;
-  }
   // Replaces a request at the end of the work, so that every wait counts the same number of copies.
   __device__ __forceinline__ void request_nothing() {
 #if __CUDA_ARCH__ < 900

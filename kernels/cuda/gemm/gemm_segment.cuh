@@ -174,16 +174,16 @@ __device__ __forceinline__ void multiply_trellis(uint32_t address, int form, int
   });
 }
 
-// sums += the half strips of consecutive segments of a trellis from `address` on.
+// sums += the half strip of a segment of a trellis at `address`.
 template <typename Take>
-__device__ __forceinline__ void multiply_half_trellis(uint32_t address, int form, int lane, int segments,
-                                                      Take& take, float (&sums)[4]) {
+__device__ __forceinline__ void multiply_half_trellis(uint32_t address, int form, int lane, Take& take,
+                                                      float (&sums)[4]) {
   const TrellisFactors factors = trellis_factors(form, lane);
   with_trellis_form(form, [&]<int kHalfBits, bool kBytes>(std::integral_constant<int, kHalfBits>,
                                                           std::bool_constant<kBytes>) {
     using Form = TrellisForm<kHalfBits>;
-#pragma unroll 1
-    for (int u = segments * Form::kUnits; u > 0; --u, address += Form::kUnitBytes) {
+#pragma unroll
+    for (int u = 0; u < Form::kUnits; ++u, address += Form::kUnitBytes) {
       TrellisUnit<kHalfBits> unit;
       unit.fetch(SharedTile{address}, lane);
       for_constants<Form::kUnitSteps>([&]<int kStep>(std::integral_constant<int, kStep>) {

@@ -22,7 +22,7 @@ __device__ __forceinline__ StripPlace strip_of_group(const Matrix& m, int group)
   return {p, strip};
 }
 
-// Starts the copies of a warp's segments, or of halves of up to two segments at a time, in the order of use.
+// Starts the copies of a warp's segments, or halves of segments, in the order of use.
 class RowRequests {
  public:
   // `half` is that of the warp; negative: the whole strip.
@@ -38,21 +38,11 @@ class RowRequests {
   }
   __device__ __forceinline__ void next(WarpRing& ring, int lane) {
     if (group_ >= shape_.groups) return ring.request_nothing();
-    if (at_once() == 2 && segment_ + 1 < end_) {
-      ring.request_two(next_, bytes_ / 2, bytes_, lane);
-      next_ += bytes_;
-      ++segment_;
-    } else {
-      ring.request(next_, half_ < 0 ? bytes_ : bytes_ / 2, lane);
-    }
+    ring.request(next_, half_ < 0 ? bytes_ : bytes_ / 2, lane);
     next_ += bytes_;
     if (++segment_ < end_) return;
     group_ += shape_.blocks;
     open();
-  }
-  // Returns the number of segments in a slot, of which the last one may have fewer.
-  __device__ __forceinline__ int at_once() const {
-    return half_ >= 0 && shape_.slot_bytes >= matrix_.max_segment_bytes ? 2 : 1;
   }
 
  private:
@@ -236,12 +226,12 @@ __device__ __forceinline__ void multiply_trellis_row(const Arguments& a, uint8_t
       const int form = m.parts[part].runs[0].bits;
       RowActivations<true, 1> take(nullptr, row + of_part, last_step + of_part);
 #pragma unroll 1
-      for (int segment = first; segment < end; segment += requests.at_once()) {
+      for (int segment = first; segment < end; ++segment) {
         const uint32_t address = ring.wait();
         if (whole) {
           multiply_trellis(address, form, lane, take, totals);
         } else {
-          multiply_half_trellis(address, form, lane, min(requests.at_once(), end - segment), take, totals[0]);
+          multiply_half_trellis(address, form, lane, take, totals[0]);
         }
         __syncwarp();
         requests.next(ring, lane);

@@ -249,22 +249,19 @@ GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   GemmShape s;
   s.threads = kNarrowThreads;
   partition_strips(s, m, kNarrowWarps >> m.chain_bits);
-  bool halves = false;  // a warp has half a strip, two half segments at a time if there is memory
-  if (m.kind == TileKind::trellis && rows == 1) {
+  uint32_t piece = largest_piece(m);
+  if (m.kind == TileKind::trellis && rows == 1) {  // a strip to a group, of which a warp may have half
     s.strips = 1;
     s.groups = s.tasks = m.num_strips;
-    halves = m.chain_bits == kFewChainBits;
+    if (m.chain_bits == kFewChainBits) piece /= 2;
   }
   const int32_t inputs = m.kind == TileKind::trellis ? trellis_input_rows(m.num_parts) : 1;
   const uint32_t row = rows == 1 ? static_cast<uint32_t>(inputs * m.num_blocks * kBlockRows) * 2 : 0;
   const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNarrowWarps) * 4;
   // Half of a multiprocessor's memory: fits two blocks, or one block and one of the next kernel.
   const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);
-  const uint32_t piece = largest_piece(m);
   const bool fits_half = place(s, piece, row, sums, half) && s.ring_slots == kMaxSlots;
-  if (!fits_half && !place(s, piece, row, sums, d.shared_per_block) &&
-      !(halves && place(s, piece / 2, row, sums, d.shared_per_block)))
-    s.shared_bytes = 0;
+  if (!fits_half && !place(s, piece, row, sums, d.shared_per_block)) s.shared_bytes = 0;
   // Request enough memory for one multiprocessor per group, if there are enough of them. Otherwise a kernel
   // that starts while the previous one ends would put two blocks on each multiprocessor that becomes free
   // first, and none on others.
