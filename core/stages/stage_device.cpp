@@ -116,6 +116,9 @@ void refuse_operations(KernelTable& table) {
   table.route = refuse;
   table.expert_linear = refuse;
   table.combine = refuse;
+  table.describe_weight = refuse;
+  table.copy_pieces = refuse;
+  table.sum_packed_experts = refuse;
   table.expand_latent = refuse;
   table.select_keys = refuse;
   table.row_op = refuse;

@@ -333,9 +333,13 @@ TEST(GemmShapeTest, BlocksOfSmallCardsHaveManyStrips) {
   }
 }
 
-// Returns true if the rings of the narrow kernel leave no memory for a row: 16 strips of 8 bits take 64 KiB.
+// Returns true if the rings of the narrow kernel leave no memory for a row: 16 strips of 8 bits take 64 KiB,
+// and EXL3 with several parts has a row for each part and one more.
 bool rings_fill(const CardLimits& card, const Matrix& matrix) {
-  return (matrix.max_segment_bytes + kFreeAt) * kNarrowWarps > card.shared_per_block;
+  const uint32_t rings = (matrix.max_segment_bytes + kFreeAt) * kNarrowWarps;
+  const int32_t inputs = matrix.kind == TileKind::trellis ? trellis_input_rows(matrix.num_parts) : 1;
+  const uint32_t rows = inputs > 1 ? static_cast<uint32_t>(inputs * matrix.num_blocks * kBlockRows) * 2 : 0;
+  return rings + rows > card.shared_per_block;
 }
 
 // Only the narrow kernel computes the norm itself, and a single token is fastest there.
