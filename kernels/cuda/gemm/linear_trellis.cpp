@@ -118,7 +118,9 @@ SumsPlan plan_sums(const Context& c, const Matrix& m, int32_t rows) {
     bool fits = m.num_parts > 1;
     for (int32_t p = 0; p < m.num_parts && fits; ++p) fits = add_matrix(c, part_of(whole, p), plan);
     if (fits) return plan;
-    plan = {.rows = plan.rows};
+    const int32_t tried = plan.rows;
+    plan = {};
+    plan.rows = tried;
   }
   return plan;
 }
