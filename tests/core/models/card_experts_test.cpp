@@ -76,20 +76,6 @@ class Exl2ExpertsSource final : public ModelSource {
   const std::string none_;
 };
 
-TokenIds some_ids(int32_t count, int32_t vocab, uint32_t seed) {
-  TokenIds ids;
-  for (int32_t i = 0; i < count; ++i) {
-    seed = seed * 1664525U + 1013904223U;
-    ids.push_back(static_cast<TokenId>((seed >> 8) % static_cast<uint32_t>(vocab)));
-  }
-  return ids;
-}
-
-void expect_identical(const std::vector<float>& a, const std::vector<float>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
-}
-
 std::vector<std::string> families_with_experts() {
   std::vector<std::string> families;
   for (const std::string& name : golden_families())

@@ -1,10 +1,13 @@
 // A card and the host, for models with host experts.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "core/models/host_experts.h"
 #include "core/models/model.h"
@@ -74,6 +77,21 @@ inline std::vector<int32_t> movable_layers(const std::string& path) {
 
 inline std::vector<int32_t> first_half(const std::vector<int32_t>& layers) {
   return {layers.begin(), layers.begin() + static_cast<ptrdiff_t>((layers.size() + 1) / 2)};
+}
+
+// Returns ids that depend on the seed alone.
+inline TokenIds some_ids(int32_t count, int32_t vocab, uint32_t seed) {
+  TokenIds ids;
+  for (int32_t i = 0; i < count; ++i) {
+    seed = seed * 1664525U + 1013904223U;
+    ids.push_back(static_cast<TokenId>((seed >> 8) % static_cast<uint32_t>(vocab)));
+  }
+  return ids;
+}
+
+inline void expect_identical(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
 }
 
 }  // namespace quire::testing

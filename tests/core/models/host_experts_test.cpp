@@ -15,20 +15,6 @@
 namespace quire::testing {
 namespace {
 
-TokenIds some_ids(int32_t count, int32_t vocab, uint32_t seed) {
-  TokenIds ids;
-  for (int32_t i = 0; i < count; ++i) {
-    seed = seed * 1664525U + 1013904223U;
-    ids.push_back(static_cast<TokenId>((seed >> 8) % static_cast<uint32_t>(vocab)));
-  }
-  return ids;
-}
-
-void expect_identical(const std::vector<float>& a, const std::vector<float>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
-}
-
 int32_t num_layers_of(const std::string& path) {
   return open_model_source(posix_file_system(), path)->config().num_layers;
 }
