@@ -39,8 +39,8 @@ cudaError_t clear_gathers(Context& context);
 // or if a gather waited too long.
 Status wait_with_shards(Context& context, cudaEvent_t event);
 
-// Runs a gather that has been put off (all_gather puts it off if a norm may read its result). Every entry
-// that issues work calls it first, except those that normalize with `normalize`.
+// Runs a gather that has been put off (all_gather puts it off if a norm may read its result). Every entry of
+// the table that issues work calls it first. Only entries that call `normalize` do not.
 Status run_delayed_gather(Context& context);
 // Returns true if `normalize` gathers and normalizes by one kernel.
 bool gathers_within(const Context& context, const NormParams& norm);

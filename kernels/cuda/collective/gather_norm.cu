@@ -46,7 +46,7 @@ struct QuadRows {
   }
 };
 
-// Loads two groups of the own columns of a row: the thread's first and second from group `q` on.
+// Loads two groups of columns that this shard computed of a row: number `q`, and the one kNormThreads later.
 __device__ __forceinline__ void load_own(const QuadRows& rows, int row, int q, float4 (&v)[2]) {
 #pragma unroll
   for (int j = 0; j < 2; ++j)

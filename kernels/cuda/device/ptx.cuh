@@ -334,16 +334,6 @@ __device__ __forceinline__ uint32_t permute_bytes(uint32_t low, uint32_t high, u
   return r;
 }
 
-// Loads from global memory.
-__device__ __forceinline__ uint4 load_global_16(const void* from) {
-  uint4 v;
-  asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(from)
-               : "memory");
-  return v;
-}
-
 // (c0, c1) += a b with a [8, 16] and b [16, 8] in signed bytes.
 __device__ __forceinline__ void mma_8x8x16_s8(int32_t& c0, int32_t& c1, uint32_t a, uint32_t b) {
   asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"

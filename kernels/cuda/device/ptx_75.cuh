@@ -37,7 +37,7 @@ __device__ __forceinline__ void copy_async_8(uint32_t target, const void* source
 __device__ __forceinline__ void copy_async_16(uint32_t target, const void* source, int bytes = 16) {
   uint4 v = make_uint4(0, 0, 0, 0);
   if (bytes == 16) {
-    v = load_global_16(source);
+    v = load_at_once_16(static_cast<const uint8_t*>(source));
   } else if (bytes > 0) {
     v = make_uint4(word_before(source, 0, bytes), word_before(source, 1, bytes),
                    word_before(source, 2, bytes), 0);

@@ -287,16 +287,7 @@ cudaError_t launch_gemm_float8(const Float8Arguments& a, cudaStream_t stream, bo
 }
 
 cudaError_t setup_gemm_float8(int shared_limit, bool* available) {
-  cudaError_t error = cudaSuccess;
-  *available = true;
-  each_kind([&](auto kernel, int, int groups) {
-    if (error == cudaSuccess)
-      error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit);
-    cudaFuncAttributes attributes = {};
-    if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, kernel);
-    if (attributes.maxThreadsPerBlock < float8_threads(groups)) *available = false;
-  });
-  return error;
+  return setup_kinds([](auto call) { each_kind(call); }, float8_threads, shared_limit, available);
 }
 
 }  // namespace quire::kernels

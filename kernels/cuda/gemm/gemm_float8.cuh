@@ -108,4 +108,22 @@ __device__ __forceinline__ void add_scaled(uint32_t stage, const Float8Places& a
 }
 
 }  // namespace
+// Allows all kinds of a kernel to use `shared_limit` bytes of dynamic shared memory. Sets `available` to
+// whether the library contains them for this card. each_kind calls with each kernel, its octets and its
+// groups; threads_of returns the threads of a block by its groups.
+template <typename EachKind>
+cudaError_t setup_kinds(EachKind each_kind, int32_t (*threads_of)(int32_t groups), int shared_limit,
+                        bool* available) {
+  cudaError_t error = cudaSuccess;
+  *available = true;
+  each_kind([&](auto kernel, int, int groups) {
+    if (error == cudaSuccess)
+      error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit);
+    cudaFuncAttributes attributes = {};
+    if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, kernel);
+    if (attributes.maxThreadsPerBlock < threads_of(groups)) *available = false;
+  });
+  return error;
+}
+
 }  // namespace quire::kernels

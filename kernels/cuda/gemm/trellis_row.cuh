@@ -68,7 +68,7 @@ class RowRequests {
 };
 
 // Transforms a chain's part of a row in shared memory, by its warps: from the inputs, trellis_row_at, to a
-// row for each part. Scales are loaded ahead, the first before the row is there.
+// row for each part. Scales are loaded ahead, the first before the row is complete.
 class ChainTransform {
  public:
   __device__ __forceinline__ ChainTransform(const Matrix& m, const GemmShape& shape, const ChainShare& share,

@@ -157,10 +157,6 @@ inline void mma_16x8x16_half(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t 
   for (int i = 0; i < 2; ++i) d[i] = bits(sums[2 * i]) | bits(sums[2 * i + 1]) << 16;
 }
 
-inline uint4 load_global_16(const void* from) {
-  return *static_cast<const uint4*>(from);
-}
-
 // (c0, c1) += a b with a [8, 16] and b [16, 8] in signed bytes.
 inline void mma_8x8x16_s8(int32_t& c0, int32_t& c1, uint32_t a, uint32_t b) {
   const emulation::LaneWords* all = emulation::sync_warp({{a, b, 0}});
