@@ -630,13 +630,13 @@ constexpr SharedBeginning kSharedBeginnings[] = {{32, 7}, {64, 7}, {256, 7}};
 
 struct Bench {
   const Backend* backend;
-  double bandwidth;
-  Results results;
+  double bandwidth = 0.0;
+  Results results{};
   Format weight_format = Format::exl2;
   BlockChoice blocks = kBlockChoices[0];
   TrellisCodebook codebook = TrellisCodebook::mul1;
   bool quick = false;
-  std::vector<std::string> only;  // measures only names that contain one of these texts
+  std::vector<std::string> only{};  // measures only names that contain one of these texts
 
   void line(const std::string& name, double step, double tokens, double bytes) {
     std::printf("  %-44s %9.1f us  %9.0f tok/s  %6.2f TB/s  %4.1f %%\n", name.c_str(), step * 1e6,
@@ -829,7 +829,7 @@ int main(int argc, char** argv) {
         "usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [70b] [70b/2] [8b/2] "
         "[gptq|fp8|float8|f16|TRELLIS|BLOCKS] [quick] "
         "[only=TEXT]");
-  Bench bench{&open_plugin(argv[1]), 0.0, {}};
+  Bench bench{.backend = &open_plugin(argv[1])};
   bench.bandwidth = measure_read_bandwidth();
   if (bench.bandwidth == 0.0) stop("the read bandwidth could not be measured");
   std::printf("read bandwidth %.3f TB/s\n", bench.bandwidth / 1e12);

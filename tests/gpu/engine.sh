@@ -4,6 +4,7 @@
 # from files; and the speed of models of real shapes. Writes results to $OUT.
 #   tests/gpu/engine.sh [build|test|states|generate|split|shards|load|bench|blocks|trellis|compare|company|share|wake|server|launches|host-experts|drafts ...]
 # The default is build, test, states, generate, split, load and bench.
+# TARGETS: what to build instead of all that the stages need.
 # With SECOND_DEVICE=cuda:1 a model is also split over two cards, and `shards` tests and measures tensor parallelism there.
 # Takes files that the machine lacks from .carry-engine (tests/gpu/collect.sh engine, or built).
 set -uo pipefail
@@ -29,7 +30,9 @@ build_all() {
         "-DQUIRE_CUDA_ARCHITECTURES=${ARCHITECTURES:-90a-real}" -DCMAKE_CUDA_COMPILER="${CUDACXX:-/usr/local/cuda/bin/nvcc}" \
         -DCMAKE_PREFIX_PATH="$carry" -DQUIRE_SHARED_DIR="$carry" -DQUIRE_CLANG=/bin/true -DPKG_CONFIG_EXECUTABLE=/bin/true \
         >"$out/configure.log" 2>&1 || { tail -n 30 "$out/configure.log"; return 1; }
-  ninja -C "$build" quire_cuda quire_cli kernels_cuda_test cuda_state_bench drafting_bench model_shards_test model_spread_shards_test "${programs[@]}" >"$out/build.log" 2>&1 ||
+  # shellcheck disable=SC2086  # names of targets without blanks
+  ninja -C "$build" ${TARGETS:-quire_cuda quire_cli kernels_cuda_test cuda_state_bench cuda_step_bench drafting_bench model_drafting_test
+      model_shards_test model_spread_shards_test "${programs[@]}"} >"$out/build.log" 2>&1 ||
     { grep -E "error|FAILED|undefined" "$out/build.log" | head -n 40; return 1; }
 }
 
@@ -133,8 +136,7 @@ bench() {
   done
 }
 
-# Tests blocks of GGUF files alone, and compares their products with those of EXL2 of the same shapes. Needs programs that
-# were carried along (collect.sh built).
+# Tests blocks of GGUF files alone, and compares their products with those of EXL2 of the same shapes.
 blocks() {
   local plugin=$build/lib/libquire_cuda.so format
   timeout 100 "$build/bin/kernels_cuda_test" --gtest_filter='BlockWeightsTest.*:ExpertsTest.*Blocks*' >"$out/blocks.log" 2>&1 ||
@@ -148,8 +150,7 @@ blocks() {
   done
 }
 
-# Tests EXL3 alone, compares its products with those of EXL2 of the same shapes, and runs a model. Needs programs that were
-# carried along (collect.sh built).
+# Tests EXL3 alone, compares its products with those of EXL2 of the same shapes, and runs a model.
 trellis() {
   local plugin=$build/lib/libquire_cuda.so format
   timeout 100 "$build/bin/kernels_cuda_test" --gtest_filter='TrellisWeightsTest.*:ExpertsTest.*Trellis*' >"$out/trellis.log" 2>&1 ||
