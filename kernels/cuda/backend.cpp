@@ -341,9 +341,10 @@ cudaError_t setup_kernels(Device& device) {
                           setup_choose,
                           setup_heads})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
-  for (const auto step : {setup_attention_any, setup_select_keys, setup_append, setup_blocks,
-                          setup_float8_rows, setup_rotated_rows, setup_rows, setup_streams, setup_experts,
-                          setup_packed, setup_sample, setup_state, setup_gather, setup_gather_norm})
+  for (const auto step :
+       {setup_attention_any, setup_select_keys, setup_append, setup_blocks, setup_float8_rows,
+        setup_rotated_rows, setup_rows, setup_streams, setup_experts, setup_gather_rotated, setup_packed,
+        setup_sample, setup_state, setup_gather, setup_gather_norm})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

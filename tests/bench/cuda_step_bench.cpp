@@ -680,7 +680,7 @@ struct Bench {
       }
     }
     if (has_products) std::printf("  root mean square of the last product %.3g\n", runner.product_size());
-    if (*row_counts.begin() <= 64 && wanted(prefix + " linear head rows 1"))
+    if (*row_counts.begin() <= 128 && wanted(prefix + " linear head rows 1"))
       line(prefix + " linear head rows 1", runner.measure_linear({model.head}, 1), 1,
            static_cast<double>(table.weight_bytes(model.head)));
   }
@@ -735,7 +735,7 @@ struct Bench {
         if (!wanted(name) && !(jobs == 64 && wanted(mode + " linear"))) continue;
         Runner runner(table, device, model, {jobs, 1, 255});
         if (model.shape().shards > 1) {
-          kernels(table, model, runner, mode, {64, 32, 16, 8, 1});
+          kernels(table, model, runner, mode, {128, 64, 32, 16, 8, 1});
           continue;
         }
         const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
@@ -744,7 +744,7 @@ struct Bench {
         line(name + ", queued, no draw", runner.measure_queued(40), jobs, bytes);
         line(mode + " attention " + std::to_string(jobs) + " x 256", runner.measure_attention(), jobs,
              static_cast<double>(runner.kv_bytes()));
-        if (jobs == 64 && !quick) kernels(table, model, runner, mode, {64, 32, 16, 8, 1});
+        if (jobs == 64 && !quick) kernels(table, model, runner, mode, {128, 64, 32, 16, 8, 1});
         if ((jobs == 1 || jobs == 8 || jobs == 32) && !quick) beside(table, device, model, runner, name);
       }
     }

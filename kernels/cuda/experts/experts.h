@@ -36,10 +36,14 @@ struct ExpertGather {
   int32_t record_stride = 0;
   __half* target = nullptr;
   int32_t stride = 0;
+  int64_t part_stride = 0;  // elements between the inputs of one part and those of the next (EXL3)
 };
 cudaError_t launch_gather_experts(const ExpertGather& gather, const ExpertTiles& tiles, Launch launch);
+// Does the same for EXL3 matrices, in tiles of 8 rows, and transforms the rows for each part of them.
+cudaError_t launch_gather_rotated(const ExpertGather& gather, const ExpertTiles& tiles, Launch launch);
 
 // Called once per device, with the device current.
 cudaError_t setup_experts();
+cudaError_t setup_gather_rotated();
 
 }  // namespace quire::kernels

@@ -56,11 +56,11 @@ struct ExpertArguments : GemmArguments {
   const MatrixRecord* records = nullptr;  // record of expert e is at e * record_stride
   int32_t record_stride = 0;
   int32_t num_experts = 0;
-  // [tiles of tokens] expert of each tile, or of each row if the shape has one row per tile; negative: none.
+  // [tiles of tokens] expert of each tile, or of each row if there are no tiles; negative: none.
   const int32_t* experts = nullptr;
-  const int32_t* rows_of_slots = nullptr;  // [slots] row of the output, negative: none; nullptr: the slot's
-                                           // number
-  // For shapes with one row per tile: row r reads input row r / rows_per_input, times its scale.
+  // [slots of tiles] row of the output, negative: none. nullptr: there are no tiles.
+  const int32_t* rows_of_slots = nullptr;
+  // Without tiles: row r reads input row r / rows_per_input, times its scale.
   int32_t rows_per_input = 1;
   const float* input_scale = nullptr;  // [rows] or nullptr
   uint32_t staged_bytes = 0;           // bytes for the unordered row in shared memory; 0: not copied there
@@ -85,7 +85,7 @@ cudaError_t launch_expert_gemm_gptq8(const ExpertArguments&, int32_t tiles, cuda
 cudaError_t launch_expert_gemm_fp8(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_mxfp4(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_blocks(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
-// Only single rows.
+// Only single rows and tiles of 8 rows.
 cudaError_t launch_expert_gemm_trellis(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_dense(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 

@@ -42,22 +42,23 @@ __device__ __forceinline__ void finish_rotated(const Arguments& a, StripPlace pl
   if (place.part < 0) return;
   const Matrix& m = a.matrix;
   const int first = first_strip(m, place.part), number = place.strip / kTransformStrips;
+  const int row = output_row(a, token);
   const int counter = (m.paired ? 0 : first / kTransformStrips) + number;
   const int arrivals = m.paired ? 1 : kMaxSplits / kTransformStrips;
   uint32_t* const place_of_counter = a.counters + token * (m.num_strips / kTransformStrips) + counter;
   const auto sums_of = [&](int first_column) {
-    const size_t row = static_cast<size_t>(token) * (m.num_strips * kStripColumns);
+    const size_t of_token = static_cast<size_t>(token) * (m.num_strips * kStripColumns);
     return __ldcg(
-        reinterpret_cast<const float4*>(a.trellis.sums + row + first_column + number * kHadamardOrder) +
+        reinterpret_cast<const float4*>(a.trellis.sums + of_token + first_column + number * kHadamardOrder) +
         lane);
   };
   if (m.paired) {
     const PairFinish finish(a, number, lane);
     if (arrives_last(place_of_counter, arrivals, lane))
-      finish.run(sums_of(0), sums_of(m.parts[0].num_strips * kStripColumns), token);
+      finish.run(sums_of(0), sums_of(m.parts[0].num_strips * kStripColumns), row);
   } else {
     const PartFinish finish(a, place.part, number, lane);
-    if (arrives_last(place_of_counter, arrivals, lane)) finish.run(sums_of(first * kStripColumns), token);
+    if (arrives_last(place_of_counter, arrivals, lane)) finish.run(sums_of(first * kStripColumns), row);
   }
 }
 

@@ -277,9 +277,9 @@ GemmShape expert_shape(const CardLimits& card, const Matrix& m, int32_t tiles, i
   d.shared_per_block -= spare;
   d.shared_per_multiprocessor -= 2 * spare;
   GemmShape best;
-  if (tiles == 1) {
+  if (tiles <= 1) {
     d.num_multiprocessors = 0;  // there are enough blocks for all of them
-    best = narrow_shape(d, m, 1);
+    best = narrow_shape(d, m, tiles == 0 ? 1 : 8);
     const int32_t at_once = 2 * card.num_multiprocessors;
     const auto rounds = static_cast<int32_t>((int64_t{best.groups} * token_tiles + at_once - 1) / at_once);
     best.blocks = (best.groups + rounds - 1) / rounds;

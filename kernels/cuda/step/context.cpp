@@ -23,7 +23,7 @@ constexpr int32_t kMaxPieceTokens = 64;
 // Input of experts per round; more rows take several rounds.
 constexpr size_t kExpertInputBytes = size_t{64} << 20;
 constexpr size_t kExpertSlotsPerToken = 32;
-constexpr int32_t kCounters = 1 << 15;
+constexpr int32_t kCounters = 1 << 16;
 constexpr size_t kSharedPageInts = size_t{kMaxSharedPages} * sizeof(SharedPage) / sizeof(int32_t);
 // Pinned memory for logits that are copied to the host. Sampling on the device needs no copy, and a job that
 // computes scores can wait.

@@ -84,6 +84,12 @@ int32_t tiles_for(int32_t rows, int32_t num_experts) {
   return rows <= 32 * num_experts ? 4 : 8;
 }
 
+// Returns the same for EXL3 matrices: only the kernel for up to 8 rows also transforms the outputs. Decoding
+// the weights takes most of its time, so a tile that has two of the 8 rows is worth it.
+int32_t trellis_tiles_for(int32_t rows, int32_t num_experts) {
+  return tiles_for(rows, num_experts) == 0 ? 0 : 1;
+}
+
 int32_t most_tiles(int32_t rows, int32_t num_experts, int32_t tile_rows) {
   return std::min(rows, num_experts + rows / tile_rows);
 }
@@ -94,10 +100,8 @@ double likely_tiles(int32_t rows, int32_t num_experts, int32_t tile_rows) {
   return chosen * (1.0 + std::max(0.0, rows / chosen / tile_rows - 0.5));
 }
 
-// Returns the largest number of rows, a multiple of those that share an input, whose tiles fit in memory.
-int32_t rows_at_once(const Context& c, const ExpertLinearParams& p, int32_t tile_rows, int32_t stride) {
-  const auto room = static_cast<int64_t>(c.expert_input_elements) / stride;
-  const int64_t slots = std::min<int64_t>(room, kMaxExpertSlots);
+// Returns the largest number of rows, a multiple of those that share an input, whose tiles fit in `slots`.
+int32_t rows_at_once(const ExpertLinearParams& p, int32_t tile_rows, int64_t slots) {
   const auto fits = [&](int32_t rows) {
     return int64_t{most_tiles(rows, p.num_experts, tile_rows)} * tile_rows <= slots;
   };
@@ -131,7 +135,7 @@ Status collect_matrices(Context& c, const ExpertLinearParams& p, std::vector<Exp
 
 GemmShape shape_of(const Context& c, const Matrix& matrix, int32_t tiles, int32_t num_tiles,
                    uint32_t staged_bytes = 0) {
-  return expert_shape(*c.device, matrix, std::max(1, tiles), num_tiles, kExpertBytes + staged_bytes);
+  return expert_shape(*c.device, matrix, tiles, num_tiles, kExpertBytes + staged_bytes);
 }
 
 // Returns the number of blocks per tile: that of the shape, which assumes the largest possible number of
@@ -166,24 +170,52 @@ bool tiles_fit(const Context& c, const std::vector<ExpertMatrix>& matrices, int3
                      [&](const ExpertMatrix& m) { return shape_of(c, m.matrix, tiles, 1).shared_bytes > 0; });
 }
 
-// Returns the largest number of single rows, a multiple of those that share an input, for which there is
-// memory: rows of a trellis need sums and counters.
-int32_t single_rows_at_once(const Context& c, const ExpertLinearParams& p,
-                            const std::vector<ExpertMatrix>& matrices) {
-  int32_t rows = p.rows;
+// Returns the number of rows, or of slots of tiles, for which there is memory: those of a trellis need sums
+// and counters.
+int64_t rows_with_sums(const Context& c, const std::vector<ExpertMatrix>& matrices) {
+  int64_t rows = INT32_MAX;
   for (const ExpertMatrix& of_experts : matrices) {
     const Matrix& m = of_experts.matrix;
     if (m.kind != TileKind::trellis) continue;
     const size_t sums = c.partial_floats / (static_cast<size_t>(m.num_strips) * kStripColumns);
     const int32_t counters = c.num_counters / (m.num_strips / kTransformStrips);
-    rows = std::min({rows, static_cast<int32_t>(std::min<size_t>(sums, INT32_MAX)), counters});
+    rows = std::min({rows, static_cast<int64_t>(sums), int64_t{counters}});
   }
+  return rows;
+}
+
+// Returns the largest number of single rows, a multiple of those that share an input, for which there is
+// memory.
+int32_t single_rows_at_once(const Context& c, const ExpertLinearParams& p,
+                            const std::vector<ExpertMatrix>& matrices) {
+  const auto rows = static_cast<int32_t>(std::min<int64_t>(p.rows, rows_with_sums(c, matrices)));
   return rows == p.rows ? rows : rows - rows % p.rows_per_input;
 }
 
-bool has_trellis(const std::vector<ExpertMatrix>& matrices) {
-  return std::any_of(matrices.begin(), matrices.end(),
-                     [](const ExpertMatrix& m) { return m.matrix.kind == TileKind::trellis; });
+// Returns the number of slots of tiles for which there is memory.
+int64_t slots_at_once(const Context& c, const ExpertLinearParams& p,
+                      const std::vector<ExpertMatrix>& matrices) {
+  const int64_t stride = (p.experts[0]->num_rows + kBlockRows - 1) / kBlockRows * kBlockRows;
+  int64_t parts = 1;  // inputs of a slot
+  for (const ExpertMatrix& m : matrices)
+    if (m.matrix.kind == TileKind::trellis) parts = std::max<int64_t>(parts, m.matrix.num_parts);
+  const auto room = static_cast<int64_t>(c.expert_input_elements) / (stride * parts);
+  return std::min({room, int64_t{kMaxExpertSlots}, rows_with_sums(c, matrices)});
+}
+
+bool is_trellis(const ExpertMatrix& m) {
+  return m.matrix.kind == TileKind::trellis;
+}
+
+// Returns the number of 8-row tiles to begin with; 0: single rows.
+int32_t first_tiles(const Context& c, const ExpertLinearParams& p,
+                    const std::vector<ExpertMatrix>& matrices) {
+  if (std::all_of(matrices.begin(), matrices.end(), is_trellis))
+    return trellis_tiles_for(p.rows, p.num_experts);
+  if (std::any_of(matrices.begin(), matrices.end(), is_trellis)) return 0;
+  const int32_t tiles = tiles_for(p.rows, p.num_experts);
+  // With 64 KiB of shared memory, single rows of weights of 8 bits do not fit.
+  return tiles == 0 && !tiles_fit(c, matrices, 0) ? 2 : tiles;
 }
 
 // Destination of the products, and their activation.
@@ -212,7 +244,7 @@ Target target_of(const ExpertLinearParams& p, bool fused) {
 struct Round {
   int32_t first = 0;
   int32_t rows = 0;
-  int32_t tiles = 0;  // tiles of 8 rows; 0: single rows
+  int32_t tiles = 0;  // tiles of 8 rows, 1 for EXL3 only; 0: single rows
   int32_t record_stride = 0;
   Target target;
 };
@@ -226,10 +258,10 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
   if (round.tiles == 0) {
     shape_rows(c, num_tiles, a);
   } else {
-    a.shape = shape_of(c, common, round.tiles, num_tiles);
-    if (a.shape.shared_bytes > 0)
-      a.shape.blocks =
-          blocks_of_tile(c, a.shape, common, likely_tiles(round.rows, p.num_experts, tiles.tile_rows));
+    const double likely = likely_tiles(round.rows, p.num_experts, tiles.tile_rows);
+    const bool narrow = round.tiles == 1;
+    a.shape = shape_of(c, common, round.tiles, narrow ? static_cast<int32_t>(likely) : num_tiles);
+    if (a.shape.shared_bytes > 0 && !narrow) a.shape.blocks = blocks_of_tile(c, a.shape, common, likely);
   }
   if (a.shape.shared_bytes == 0)
     return c.device->fail(
@@ -242,6 +274,8 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
   a.records = p.experts[0]->records + of_experts.group;
   a.record_stride = round.record_stride;
   a.num_experts = p.num_experts;
+  a.trellis.sums = c.partials;
+  a.counters = c.counters;
   if (round.tiles == 0) {
     a.rows = round.rows;
     a.input = static_cast<const __half*>(p.input) +
@@ -249,8 +283,6 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
     a.experts = p.expert_of_row + round.first;
     a.rows_per_input = p.rows_per_input;
     if (p.input_scale != nullptr) a.input_scale = p.input_scale + round.first;
-    a.trellis.sums = c.partials;
-    a.counters = c.counters;
   } else {
     const int32_t slots = tiles.num_tiles * tiles.tile_rows;
     a.rows = slots;
@@ -258,6 +290,7 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
     a.input_stride = common.num_blocks * kBlockRows;
     a.experts = tiles.experts;
     a.rows_of_slots = tiles.rows_of_slots;
+    a.trellis.part_stride = int64_t{slots} * a.input_stride;
     ExpertGather gather;
     gather.input = static_cast<const __half*>(p.input) +
                    static_cast<size_t>(round.first / p.rows_per_input) * static_cast<size_t>(common.num_rows);
@@ -268,8 +301,10 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
     gather.record_stride = a.record_stride;
     gather.target = c.expert_input;
     gather.stride = a.input_stride;
+    gather.part_stride = a.trellis.part_stride;
+    const auto launch_gather = round.tiles == 1 ? launch_gather_rotated : launch_gather_experts;
     if (const Status s =
-            c.device->check(launch_gather_experts(gather, tiles, c.launch()), "gathering rows of experts");
+            c.device->check(launch_gather(gather, tiles, c.launch()), "gathering rows of experts");
         s != Status::ok)
       return s;
   }
@@ -385,13 +420,11 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
   if (const Status s = collect_matrices(c, p, matrices); s != Status::ok) return s;
   const bool fused = fuses_mlp(p, matrices);
   round.target = target_of(p, fused);
-  const int32_t stride = (p.experts[0]->num_rows + kBlockRows - 1) / kBlockRows * kBlockRows;
-  round.tiles = has_trellis(matrices) ? 0 : tiles_for(p.rows, p.num_experts);
-  // With 64 KiB of shared memory, single rows of weights of 8 bits do not fit.
-  if (round.tiles == 0 && !has_trellis(matrices) && !tiles_fit(c, matrices, 0)) round.tiles = 2;
+  round.tiles = first_tiles(c, p, matrices);
+  const int64_t slots = slots_at_once(c, p, matrices);
   int32_t most = p.rows;
   for (; round.tiles > 0; round.tiles = round.tiles == 2 ? 0 : round.tiles / 2) {
-    most = tiles_fit(c, matrices, round.tiles) ? rows_at_once(c, p, round.tiles * 8, stride) : 0;
+    most = tiles_fit(c, matrices, round.tiles) ? rows_at_once(p, round.tiles * 8, slots) : 0;
     if (most > 0) break;
   }
   if (round.tiles == 0) most = single_rows_at_once(c, p, matrices);
