@@ -122,8 +122,8 @@ static_assert(16 * kMaxPipelineSlots <= kFreeAt);
 // Returns the shape for that many rows. Results do not depend on it.
 GemmShape gemm_shape(const CardLimits& card, const Matrix& matrix, int32_t rows);
 // Returns the shape for products of rows with the matrices of their experts (MoE), in `token_tiles` tiles of
-// `tiles` times 8 rows (1: narrow, 2, 4 or 8: wide), or of one row if `tiles` is 0. K is not split, and `spare` bytes of shared memory
-// stay free after shared_bytes.
+// `tiles` times 8 rows (1: narrow, 2, 4 or 8: wide), or of one row if `tiles` is 0. K is not split, and
+// `spare` bytes of shared memory stay free after shared_bytes.
 GemmShape expert_shape(const CardLimits& card, const Matrix& matrix, int32_t tiles, int32_t token_tiles,
                        uint32_t spare);
 // Shared memory that a multiprocessor takes for each block besides that of the shape.
