@@ -357,9 +357,8 @@ cudaError_t setup_kernels(Device& device) {
       return error;
   if (device.float8_products) device.table.mechanisms |= kMechanismFloat8Activations;
   // Programmatic dependent launch and bulk copies (TMA) need both the card and kernels compiled for it.
-  int version = 0;
-  const cudaError_t error = gemm_code_version(&version);
-  device.is_hopper = device.compute_major >= 9 && version >= 90;
+  const cudaError_t error = gemm_code_version(&device.code_version);
+  device.is_hopper = device.compute_major >= 9 && device.code_version >= 90;
   return error;
 }
 

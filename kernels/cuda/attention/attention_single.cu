@@ -505,7 +505,12 @@ void merge_spans_first(MergeArguments& merge, int tiles, int max_spans, const At
 
 }  // namespace
 
+// With code for 7.5, ptxas 13.0 compiles the kernels for quantized pages wrong at all levels of optimization
+// but none: their results are wrong on a card of 9.0 (2026-11-30). Other kernels read these pages there.
 bool single_fits(const AttentionParams& p, const SplitResources& room) {
+  constexpr int32_t kOldestForCodes = 80;
+  const bool coded = p.kv_shape.key_format != KvFormat::f16 || p.kv_shape.value_format != KvFormat::f16;
+  if (coded && room.device->code_version < kOldestForCodes) return false;
   for (const bool many_chunks : {false, true}) {
     const SingleChoice choice = choose(p, many_chunks);
     if (choice.kernel == nullptr || choice.shared_bytes > room.device->shared_per_block) return false;

@@ -77,6 +77,7 @@ struct Device : CardLimits {
   int32_t compute_major = 0;
   int32_t compute_minor = 0;
   bool deterministic = true;
+  int32_t code_version = 0;  // compute capability for which the kernels are compiled, times ten
   // Card and kernels are of compute capability 9.0 or later: dependent launch, bulk copies (TMA).
   bool is_hopper = false;
   bool solves_lines = false;     // the card can run the kernels of state/lines.cu

@@ -102,7 +102,8 @@ TEST_F(TrellisWeightsTest, EveryKindIsDecodedBitForBit) {
       for (size_t n = 0; n < 256; ++n) {
         double sum = 0.0;
         for (size_t i = 0; i < 128; ++i) sum += sign(n, i) * half[k * 256 + n / 128 * 128 + i];
-        ASSERT_EQ(round_to_half(static_cast<float>(sum / 128)), expected[k * 256 + n])
+        // Transforms in f32 err by up to this much. Neighbours in a codebook are further apart.
+        ASSERT_NEAR(sum / 128, double{expected[k * 256 + n]}, 2e-6)
             << name_of(kind) << " row " << k << " column " << n;
       }
     }
