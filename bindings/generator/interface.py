@@ -317,7 +317,7 @@ FIGURES = [
             "page_tokens pages_total pages_free pages_cached pages_referenced pages_pinned pages_evicted "
             "pages_deduplicated prefix_host_pages prefix_host_bytes prefix_file_pages prefix_file_bytes "
             "prefix_pages_restored prefix_files_refused jobs_queued jobs_running jobs_submitted jobs_finished jobs_failed jobs_cancelled "
-            "preemptions steps prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens accepted_by_position device_bytes",
+            "preemptions steps card_expert_hits card_expert_misses prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens accepted_by_position device_bytes",
             parts=(Part("histograms", "Histogram", "HistogramKind"), Part("namespaces", "Stats", "num_namespaces"),
                    Part("shards", "ShardStats", "num_shards"))),
     Figures("Usage", "quire_event", "The usage of a job, and what ended it.", "stop_token stop_text " + USAGE),

@@ -1178,8 +1178,9 @@ type DevicePlan struct {
 	UsableBytes int64
 
 	// The bytes of weights that a step of one token reads on the device: of experts those that one token chooses, of
-	// the embedding nothing. The time of a step is at least the sum over the devices of these bytes divided by the
-	// bytes per second that the device reads.
+	// the embedding nothing. Experts that stay on a card (CacheOptions.CardExpertBytes) are read there as if all were
+	// chosen equally often; those chosen more often are read there more. The time of a step is at least the sum over
+	// the devices of these bytes divided by the bytes per second that the device reads.
 	StepBytes int64
 }
 
@@ -1406,6 +1407,13 @@ type Stats struct {
 	// The number of scheduler steps since the creation of the cache.
 	Steps int64
 
+	// How often tokens chose an expert in host memory that the card had (CacheOptions.CardExpertBytes), since the
+	// creation of the cache.
+	CardExpertHits int64
+
+	// How often they chose one that it did not have; 0 if no expert can stay on a card.
+	CardExpertMisses int64
+
 	// The number of prompt tokens computed since the creation of the cache.
 	PromptTokens int64
 
@@ -1460,6 +1468,8 @@ func (o *Stats) read(f *figures[native.StatsHandle]) {
 	o.JobsCancelled = get(f, native.Quire_stats_jobs_cancelled)
 	o.Preemptions = get(f, native.Quire_stats_preemptions)
 	o.Steps = get(f, native.Quire_stats_steps)
+	o.CardExpertHits = get(f, native.Quire_stats_card_expert_hits)
+	o.CardExpertMisses = get(f, native.Quire_stats_card_expert_misses)
 	o.PromptTokens = get(f, native.Quire_stats_prompt_tokens)
 	o.CachedTokens = get(f, native.Quire_stats_cached_tokens)
 	o.NewTokens = get(f, native.Quire_stats_new_tokens)

@@ -233,6 +233,9 @@ type CacheOptions struct {
 	// eight that generate. 0 means no limit but max_chunk_tokens. Default: 2.5.
 	StepStretch *float64
 
+	// The bytes of each card in which EXL2 experts of host memory stay, the most chosen. Default: 0.
+	CardExpertBytes int64
+
 	// The bytes of host memory for prefix pages that are evicted from the cache. A later prompt in the same namespace
 	// that begins with the tokens of such pages copies them back instead of computing them, bit for bit. The least
 	// recently used pages leave first. The bytes count towards the memory budget of "cpu". Pages computed with an
@@ -303,6 +306,7 @@ func (o *CacheOptions) fill(s *settings[native.CacheOptionsHandle]) {
 			return native.Quire_cache_options_set_step_stretch(target, *o.StepStretch, e)
 		})
 	}
+	set(s, native.Quire_cache_options_set_card_expert_bytes, o.CardExpertBytes)
 	set(s, native.Quire_cache_options_set_prefix_bytes, o.PrefixBytes)
 	set(s, native.Quire_cache_options_set_prefix_directory, o.PrefixDirectory)
 	set(s, native.Quire_cache_options_set_prefix_directory_bytes, o.PrefixDirectoryBytes)

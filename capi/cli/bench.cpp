@@ -44,6 +44,8 @@ struct Measured {
   int64_t step_bytes = 0;  // weights that one decode step reads
   int64_t draft_tokens = 0;
   int64_t accepted_draft_tokens = 0;
+  int64_t card_expert_hits = 0;  // choices of host experts that the card had
+  int64_t card_expert_misses = 0;
 
   double steps_per_second() const { return decode_tokens_per_second / batch; }
 };
@@ -124,6 +126,8 @@ class Bench {
     measured.cache_bytes = call(quire_stats_device_bytes, stats.get());
     measured.draft_tokens = call(quire_stats_draft_tokens, stats.get());
     measured.accepted_draft_tokens = call(quire_stats_accepted_draft_tokens, stats.get());
+    measured.card_expert_hits = call(quire_stats_card_expert_hits, stats.get());
+    measured.card_expert_misses = call(quire_stats_card_expert_misses, stats.get());
     measured.step_bytes = call(quire_model_step_bytes, model_.get(), batch_size);
     return measured;
   }
@@ -149,14 +153,13 @@ class Bench {
 
  private:
   Cache open_cache(int32_t batch_size) {
-    const CacheOptions options(call(quire_cache_options_create));
+    const CacheOptions options = choose_cache(options_.model);
     const int64_t longest = std::max<int64_t>(options_.prompt_tokens + 1, options_.new_tokens + 8);
     const int64_t rounded = (longest + 255) / 256 * 256;
     call(quire_cache_options_set_page_tokens, options.get(), 256);
     call(quire_cache_options_set_max_tokens, options.get(), rounded * batch_size);
     call(quire_cache_options_set_max_batch_size, options.get(), batch_size);
     call(quire_cache_options_set_kv_format, options.get(), kv_format_of(options_.kv_format));
-    set_drafting(options.get(), options_.model.drafting);
     return Cache(call(quire_cache_create, model_.get(), options.get()));
   }
 
@@ -213,6 +216,7 @@ void print_as_json(const BenchOptions& options, const Summary& summary,
   json["top_p"] = options.top_p;
   json["drafter"] = options.model.drafting.drafter;
   json["host_experts"] = options.model.host_experts;
+  json["card_expert_bytes"] = options.model.card_expert_bytes;
   json["weight_bytes"] = summary.weight_bytes;
   json["peak_resident_bytes"] = summary.peak_resident_bytes;
   json["step_bytes"] = limits.step_bytes;
@@ -231,7 +235,9 @@ void print_as_json(const BenchOptions& options, const Summary& summary,
                 {"step_bytes", result.step_bytes},
                 {"cache_bytes", result.cache_bytes},
                 {"draft_tokens", result.draft_tokens},
-                {"accepted_draft_tokens", result.accepted_draft_tokens}};
+                {"accepted_draft_tokens", result.accepted_draft_tokens},
+                {"card_expert_hits", result.card_expert_hits},
+                {"card_expert_misses", result.card_expert_misses}};
     if (limits.are_known()) {
       row["prefill_share_of_limit"] = limits.share_of_prefill(result);
       row["decode_share_of_limit"] = limits.share_of_decode(result);

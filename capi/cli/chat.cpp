@@ -44,11 +44,10 @@ A line that ends in \ continues on the next line, and so does text between """ a
 Cache open_cache(quire_model* model, const GenerateOptions& options) {
   const int64_t most = call(quire_model_max_context, model);
   const int64_t context = options.context.value_or(std::min(most, kDefaultContext));
-  const CacheOptions cache_options(call(quire_cache_options_create));
+  const CacheOptions cache_options = choose_cache(options.model);
   call(quire_cache_options_set_max_tokens, cache_options.get(), context);
   call(quire_cache_options_set_max_seq_len, cache_options.get(), context);
   call(quire_cache_options_set_max_batch_size, cache_options.get(), 1);
-  set_drafting(cache_options.get(), options.model.drafting);
   return Cache(call(quire_cache_create, model, cache_options.get()));
 }
 

@@ -27,7 +27,7 @@ constexpr int kMaxJobsAtOnce = 64;
 Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prompt_tokens) {
   const int64_t longest = options.context.value_or(std::min(
       call(quire_model_max_context, model), static_cast<int64_t>(prompt_tokens) + options.max_new_tokens));
-  const CacheOptions cache_options(call(quire_cache_options_create));
+  const CacheOptions cache_options = choose_cache(options.model);
   const int32_t jobs_at_once = std::min(options.num_jobs, kMaxJobsAtOnce);
   const int32_t sequences = options.negative_prompt ? 2 * jobs_at_once : jobs_at_once;
   const int64_t page_tokens = 256;
@@ -41,7 +41,6 @@ Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prom
   if (!options.prefix_directory.empty())
     call(quire_cache_options_set_prefix_directory, cache_options.get(), options.prefix_directory);
   if (options.context) call(quire_cache_options_set_max_seq_len, cache_options.get(), *options.context);
-  set_drafting(cache_options.get(), options.model.drafting);
   return Cache(call(quire_cache_create, model, cache_options.get()));
 }
 

@@ -87,12 +87,11 @@ double expected_tokens_per_second(const Json& devices, const std::vector<double>
 Plan make_plan(quire_runtime* runtime, const PlanOptions& options) {
   const std::string path = resolve_model_path(options.model);
   const ModelOptions model = choose_model(options.model, path);
-  const CacheOptions cache(call(quire_cache_options_create));
+  const CacheOptions cache = choose_cache(options.model);
   call(quire_cache_options_set_max_seq_len, cache.get(), options.context);
   call(quire_cache_options_set_max_tokens, cache.get(), options.context * options.batch);
   call(quire_cache_options_set_max_batch_size, cache.get(), options.batch);
   call(quire_cache_options_set_kv_format, cache.get(), kv_format_of(options.kv_format));
-  set_drafting(cache.get(), options.model.drafting);
   return plan_model(runtime, model.get(), cache.get());
 }
 

@@ -71,15 +71,15 @@ int64_t choose_window(const ScoreOptions& options, quire_model* model, size_t nu
   return std::min(longest, static_cast<int64_t>(num_tokens));
 }
 
-Cache open_cache(quire_model* model, int64_t window, const std::string& kv_format) {
-  const CacheOptions options(call(quire_cache_options_create));
+Cache open_cache(quire_model* model, int64_t window, const ScoreOptions& score) {
+  const CacheOptions options = choose_cache(score.model);
   constexpr int64_t kPageTokens = 256;
   const int64_t window_pages = (window + kPageTokens - 1) / kPageTokens;
   const int64_t windows_at_once = std::max<int64_t>(1, kTokensAtOnce / window);
   call(quire_cache_options_set_page_tokens, options.get(), static_cast<int32_t>(kPageTokens));
   call(quire_cache_options_set_max_tokens, options.get(), window_pages * kPageTokens * windows_at_once);
   call(quire_cache_options_set_max_seq_len, options.get(), window);
-  call(quire_cache_options_set_kv_format, options.get(), kv_format_of(kv_format));
+  call(quire_cache_options_set_kv_format, options.get(), kv_format_of(score.kv_format));
   return Cache(call(quire_cache_create, model, options.get()));
 }
 
@@ -170,7 +170,7 @@ int score_text(const ScoreOptions& options, Interrupt& interrupt) {
   Score score;
   score.tokens = read_tokens(options, model.get(), interrupt);
   score.window = choose_window(options, model.get(), score.tokens.size());
-  const Cache cache = open_cache(model.get(), score.window, options.kv_format);
+  const Cache cache = open_cache(model.get(), score.window, options);
   score.kv_format = kv_format_name(call(quire_cache_kv_format, cache.get()));
   compute(score, cache.get(), interrupt);
   if (!options.logits_file.empty()) {

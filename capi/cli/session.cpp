@@ -117,6 +117,11 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
          "Layers whose experts (MoE) lie in host memory and compute on the CPU: none, all, the first N, "
          "or auto for as few as the cards need (default: none)")
       ->type_name("none|all|auto|N");
+  app.add_option(
+         "--card-experts", choice.card_expert_bytes,
+         "Memory of each card, as in 4G, for those of them that tokens choose most often (default: 0)")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->type_name("BYTES");
   app.add_option("--reserve", choice.reserve,
                  "Device memory to leave free: 512M, or 512M,2G for each (default: 256M)")
       ->type_name("BYTES");
@@ -184,6 +189,19 @@ ModelOptions choose_model(const ModelChoice& choice, const std::string& path) {
     call(quire_model_options_set_activation_dtype, options.get(), QUIRE_ACTIVATION_F8);
   if (choice.num_shards != 1) call(quire_model_options_set_num_shards, options.get(), choice.num_shards);
   set_draft_network(options.get(), choice.drafting);
+  if (choice.card_expert_bytes > 0) {
+    constexpr int64_t kPlannedTokens = 8192;
+    const CacheOptions cache = choose_cache(choice);
+    call(quire_cache_options_set_max_tokens, cache.get(), kPlannedTokens);
+    call(quire_model_options_set_planned_cache, options.get(), cache.get());
+  }
+  return options;
+}
+
+CacheOptions choose_cache(const ModelChoice& choice) {
+  CacheOptions options(call(quire_cache_options_create));
+  set_drafting(options.get(), choice.drafting);
+  call(quire_cache_options_set_card_expert_bytes, options.get(), choice.card_expert_bytes);
   return options;
 }
 

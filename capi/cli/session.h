@@ -27,6 +27,7 @@ struct ModelChoice {
   std::string split;           // empty means automatic
   std::string reserve;         // empty means the default
   std::string host_experts = "none";
+  int64_t card_expert_bytes = 0;
   std::string activation_dtype = "full";
   int num_shards = 1;
   int num_threads = 0;
@@ -37,8 +38,8 @@ struct ModelChoice {
 // Adds --model and --json.
 void add_model_options(CLI::App& app, ModelChoice& choice);
 void add_shards_option(CLI::App& app, ModelChoice& choice);
-// Adds the options of add_model_options, and --device, --stage-key, --split, --host-experts, --reserve,
-// --activation-dtype, --shards and --threads.
+// Adds the options of add_model_options, and --device, --stage-key, --split, --host-experts, --card-experts,
+// --reserve, --activation-dtype, --shards and --threads.
 void add_runtime_options(CLI::App& app, ModelChoice& choice);
 
 // Adds --kv-format; the two functions below convert its checked value from and to QUIRE_KV_*.
@@ -64,6 +65,8 @@ Runtime open_runtime(const ModelChoice& choice);
 
 // Returns options with the model, its split over the devices and its draft network.
 ModelOptions choose_model(const ModelChoice& choice, const std::string& path);
+// Returns cache options with the drafter and the memory for experts on cards.
+CacheOptions choose_cache(const ModelChoice& choice);
 
 // Loads a model with a progress line, and shows its draft network on a terminal. Throws Failure with
 // kExitNoModel if it cannot be loaded.

@@ -144,14 +144,13 @@ class WorkloadRun {
   size_t num_over_ = 0;
 };
 
-Cache open_cache(quire_model* model, int32_t kv_format, const DraftingChoice& drafting,
+Cache open_cache(quire_model* model, const ModelChoice& choice, int32_t kv_format,
                  const WorkloadOptions& options) {
-  const CacheOptions made(call(quire_cache_options_create));
+  const CacheOptions made = choose_cache(choice);
   call(quire_cache_options_set_page_tokens, made.get(), 256);
   call(quire_cache_options_set_max_tokens, made.get(), int64_t{(options.cache_tokens + 255) / 256} * 256);
   call(quire_cache_options_set_max_batch_size, made.get(), options.max_batch);
   call(quire_cache_options_set_kv_format, made.get(), kv_format);
-  set_drafting(made.get(), drafting);
   if (options.step_stretch) call(quire_cache_options_set_step_stretch, made.get(), *options.step_stretch);
   return Cache(call(quire_cache_create, model, made.get()));
 }
@@ -307,7 +306,7 @@ int run_workload_bench(const ModelChoice& choice, int32_t kv_format, const Workl
   Progress progress;
   for (const double rate : options.rates) {
     progress.show("rate " + rate_name(rate));
-    const Cache cache = open_cache(model.get(), kv_format, choice.drafting, options);
+    const Cache cache = open_cache(model.get(), choice, kv_format, options);
     const std::vector<WorkloadJob> jobs = make_workload(options.name, options.num_jobs, rate);
     PromptMaker prompts(model.get());
     results.push_back(WorkloadRun(runtime.get(), cache.get(), jobs, prompts).run(rate, options, interrupt));

@@ -43,6 +43,7 @@
   X(quire_cache_options*, cache_options_create, (quire_error** error)) \
   X(int32_t, cache_options_free, (quire_cache_options* handle, quire_error** error)) \
   X(int32_t, cache_options_set_ageing_ns, (quire_cache_options* options, int64_t ageing_ns, quire_error** error)) \
+  X(int32_t, cache_options_set_card_expert_bytes, (quire_cache_options* options, int64_t bytes, quire_error** error)) \
   X(int32_t, cache_options_set_close_timeout_ns, (quire_cache_options* options, int64_t close_timeout_ns, quire_error** error)) \
   X(int32_t, cache_options_set_device_weight, (quire_cache_options* options, double weight, quire_error** error)) \
   X(int32_t, cache_options_set_drafter, (quire_cache_options* options, int32_t drafter, quire_error** error)) \
@@ -420,6 +421,8 @@
   X(int64_t, stats_accepted_by_position, (quire_stats* stats, int64_t* out_counts, size_t out_capacity, quire_error** error)) \
   X(int64_t, stats_accepted_draft_tokens, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_cached_tokens, (quire_stats* stats, quire_error** error)) \
+  X(int64_t, stats_card_expert_hits, (quire_stats* stats, quire_error** error)) \
+  X(int64_t, stats_card_expert_misses, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_device_bytes, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_draft_tokens, (quire_stats* stats, quire_error** error)) \
   X(int32_t, stats_free, (quire_stats* handle, quire_error** error)) \

@@ -65,6 +65,7 @@ ModelCacheOptions engine_options(const CacheSettings& settings) {
   out.window_sequences = settings.window_sequences;
   out.max_chunk_tokens = settings.max_chunk_tokens;
   out.max_seq_len = settings.max_seq_len;
+  out.card_expert_bytes = settings.card_expert_bytes;
   out.picks_kv_format = settings.kv_format == QUIRE_KV_AUTO;
   const KvFormats& formats =
       kKvFormats[out.picks_kv_format ? QUIRE_KV_F16 : static_cast<size_t>(settings.kv_format)];

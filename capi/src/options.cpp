@@ -325,6 +325,13 @@ int32_t quire_cache_options_set_step_stretch(quire_cache_options* options, doubl
   });
 }
 
+int32_t quire_cache_options_set_card_expert_bytes(quire_cache_options* options, int64_t bytes,
+                                                  quire_error** error) {
+  return set(options, "card_expert_bytes", error, [&](CacheSettings& settings) {
+    settings.card_expert_bytes = range_argument(bytes, int64_t{0}, kMaxInt64, "card_expert_bytes");
+  });
+}
+
 int32_t quire_cache_options_set_prefix_bytes(quire_cache_options* options, int64_t bytes,
                                              quire_error** error) {
   return set(options, "prefix_bytes", error, [&](CacheSettings& settings) {

@@ -88,6 +88,7 @@ struct CacheSettings {
   std::map<std::string, NamespaceSettings, std::less<>> namespaces;
   double device_weight = 1.0;
   double step_stretch = 2.5;
+  int64_t card_expert_bytes = 0;
   int64_t prefix_bytes = 0;
   std::string prefix_directory;
   int64_t prefix_directory_bytes = 0;  // 0: the default limit

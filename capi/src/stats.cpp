@@ -166,6 +166,14 @@ int64_t quire_stats_steps(quire_stats* stats, quire_error** error) {
   return get(stats, error, [](const StatsObject& of) { return of.cache->metrics.stats.steps; });
 }
 
+int64_t quire_stats_card_expert_hits(quire_stats* stats, quire_error** error) {
+  return get(stats, error, [](const StatsObject& of) { return of.cache->metrics.stats.card_experts.hits; });
+}
+
+int64_t quire_stats_card_expert_misses(quire_stats* stats, quire_error** error) {
+  return get(stats, error, [](const StatsObject& of) { return of.cache->metrics.stats.card_experts.misses; });
+}
+
 int64_t quire_stats_prompt_tokens(quire_stats* stats, quire_error** error) {
   return get(stats, error, [](const StatsObject& of) { return of.counts().prompt_tokens_computed; });
 }

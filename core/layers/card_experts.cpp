@@ -41,18 +41,41 @@ CardRows CardRows::slice(int32_t first, int32_t count) const {
   return own;
 }
 
-bool pays_on_card(const int32_t* experts, int32_t num_rows, int32_t num_experts) {
-  if (num_rows < kRowsOfExpert) return false;
-  std::bitset<kernels::kMaxExperts> chosen;
-  for (int32_t r = 0; r < num_rows; ++r)
-    if (experts[r] >= 0 && experts[r] < num_experts) chosen.set(static_cast<size_t>(experts[r]));
-  return static_cast<size_t>(num_rows) >= size_t{kRowsOfExpert} * chosen.count();
+namespace {
+
+bool is_in_slot(const CardRows& rows, int32_t row) {
+  return rows.places != nullptr && rows.places[rows.experts[row]].is_there();
 }
 
-const float* sum_on_card(const ForwardPass& pass, const CardExperts& experts, const CardRows& rows) {
-  const DeviceContext& card = *pass.card;
-  CallOwner owner = {pass.context, experts};
-  const float* sums = nullptr;
+// Returns the rows that the host multiplies if the card does not multiply all.
+int32_t num_host_rows(const CardRows& rows) {
+  if (rows.tokens > kernels::kMaxSlotTokens) return rows.num_rows();
+  int32_t count = 0;
+  for (int32_t r = 0; r < rows.num_rows(); ++r) count += is_in_slot(rows, r) ? 0 : 1;
+  return count;
+}
+
+}  // namespace
+
+int32_t num_lacking(const CardRows& rows) {
+  std::bitset<kernels::kMaxExperts> lacking;
+  for (int32_t r = 0; r < rows.num_rows(); ++r)
+    if (!is_in_slot(rows, r)) lacking.set(static_cast<size_t>(rows.experts[r]));
+  return static_cast<int32_t>(lacking.count());
+}
+
+bool pays_on_card(const CardRows& rows) {
+  return num_host_rows(rows) >= kRowsOfExpert * num_lacking(rows);
+}
+
+bool are_in_slots(const CardRows& rows) {
+  return rows.tokens <= kernels::kMaxSlotTokens && num_host_rows(rows) < rows.num_rows();
+}
+
+namespace {
+
+kernels::PackedExpertsParams params_of(CallOwner& owner, const CardRows& rows) {
+  const CardExperts& experts = owner.experts;
   kernels::PackedExpertsParams params;
   params.owner = &owner;
   params.describe = describe_expert;
@@ -64,10 +87,43 @@ const float* sum_on_card(const ForwardPass& pass, const CardExperts& experts, co
   params.num_experts = gsl::narrow<int32_t>(experts.down.handles.size());
   params.num_chosen = rows.num_chosen;
   params.tokens = rows.tokens;
+  params.places = rows.places;
   params.mlp = experts.mlp;
+  return params;
+}
+
+}  // namespace
+
+const float* sum_on_card(const ForwardPass& pass, const CardExperts& experts, const CardRows& rows) {
+  const DeviceContext& card = *pass.card;
+  CallOwner owner = {pass.context, experts};
+  kernels::PackedExpertsParams params = params_of(owner, rows);
+  const float* sums = nullptr;
   params.sums = &sums;
   card.check(card.table().sum_packed_experts(card.handle(), &params), "host experts on the card");
   return sums;
+}
+
+void start_on_card(const ForwardPass& pass, const CardExperts& experts, const CardRows& rows) {
+  const DeviceContext& card = *pass.card;
+  CallOwner owner = {pass.context, experts};
+  const kernels::PackedExpertsParams params = params_of(owner, rows);
+  card.check(card.table().start_slot_experts(card.handle(), &params), "host experts on the card");
+}
+
+void finish_on_card(const ForwardPass& pass, float* outputs) {
+  const DeviceContext& card = *pass.card;
+  card.check(card.table().finish_slot_experts(card.handle(), outputs), "host experts on the card");
+}
+
+void fill_slots(const ForwardPass& pass, const CardExperts& experts, const kernels::ExpertPlace* places) {
+  const DeviceContext& card = *pass.card;
+  CallOwner owner = {pass.context, experts};
+  CardRows none;
+  none.places = places;
+  none.num_chosen = 1;
+  const kernels::PackedExpertsParams params = params_of(owner, none);
+  card.check(card.table().fill_expert_slots(card.handle(), &params), "copying experts to the card");
 }
 
 }  // namespace quire

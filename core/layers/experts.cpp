@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/layers/card_experts.h"
+#include "core/layers/expert_slots.h"
 #include "core/layers/layer_builder.h"
 #include "core/layers/rows.h"
 #include "kernels/interface/composite.h"
@@ -26,6 +26,8 @@ kernels::PackedExpertLimits packed_limits(const ExpertsLayer& layer, int32_t num
     largest = std::max(largest, layer.gate_up.matrices[e].bytes() + layer.down.matrices[e].bytes());
   limits.num_experts = gsl::narrow<int32_t>(layer.down.matrices.size());
   limits.staging_bytes = kernels::staging_bytes(largest, limits.num_experts);
+  limits.slot_bytes = kernels::slot_bytes(largest, std::min(limits.activated, num_out));
+  limits.num_slots = limits.num_experts;
   return limits;
 }
 
@@ -42,7 +44,7 @@ void build_experts(const MlpPart& part, int32_t num_experts, LayerBuilder& build
   builder.mark_experts(first);
   if (part.is_sparse || !builder.are_packed(first, part.gated ? 2 : 1)) return;
   builder.after_prepare([&layer, num_in = part.gate_up.front().num_in, num_out = part.down.outputs()] {
-    layer.packed = packed_limits(layer, num_in, num_out);
+    layer.packed.limits = packed_limits(layer, num_in, num_out);
   });
 }
 
@@ -128,6 +130,13 @@ uint64_t mechanisms(const ExpertsPart&) {
   return kernels::kMechanismExperts;
 }
 
+double ExpertsLayer::step_bytes() const {
+  uint64_t bytes = 0;
+  for (const ExpertMatrices* experts : {&gate_up, &down})
+    for (const PreparedWeight& matrix : experts->matrices) bytes += matrix.bytes();
+  return router.share() * double(bytes);
+}
+
 void ExpertsLayer::forward(const ForwardPass& pass, const Block& block) const {
   ExpertInput input;
   if (block.input != nullptr) {
@@ -153,15 +162,19 @@ void ExpertsLayer::sum_up(const ForwardPass& pass, const ExpertInput& input,
   }
   const void* read = input.normed_rows(space);
   if (narrow) read = narrow->narrowed(pass, read);
-  if (goes_to_card(pass)) return sum_there(pass, read, sum);
-  sum_here(pass, read, sum);
+  if (packed.limits.staging_bytes > 0 && pass.card != nullptr) {
+    const CardRows rows = card_rows(pass, read);
+    if (pays_on_card(rows)) return sum_there(pass, rows, sum);
+    if (pass.slots != nullptr) return sum_at_both(pass, rows, sum);
+  }
+  multiply_here(pass, read);
+  sum_here(pass, sum);
 }
 
-void ExpertsLayer::sum_here(const ForwardPass& pass, const void* read, kernels::CombineParams& sum) const {
+void ExpertsLayer::multiply_here(const ForwardPass& pass, const void* read) const {
   const kernels::Workspace& space = pass.workspace;
   const int32_t rows = pass.num_tokens() * router.num_chosen;
-  const float* weights = space.at(Scratch::weights);
-  const float* input_scale = router.scales_input ? weights : nullptr;
+  const float* input_scale = router.scales_input ? space.at(Scratch::weights) : nullptr;
   float* between = space.at(activated.is_split() ? Scratch::slice : Scratch::expert_mid);
   multiply_experts(pass, gate_up, {read, router.num_chosen, input_scale, rows},
                    {between, &expert, space.at(Scratch::expert_in)});
@@ -169,8 +182,12 @@ void ExpertsLayer::sum_here(const ForwardPass& pass, const void* read, kernels::
     gather_slices(pass, activated, rows, pass.activation_dtype(), space.at(Scratch::expert_mid));
   multiply_experts(pass, down, {space.at(Scratch::expert_mid), 1, nullptr, rows, true},
                    {space.at(Scratch::expert_out)});
+}
+
+void ExpertsLayer::sum_here(const ForwardPass& pass, kernels::CombineParams& sum) const {
+  const kernels::Workspace& space = pass.workspace;
   sum.input = space.at(Scratch::expert_out);
-  sum.weights = router.scales_input ? nullptr : weights;
+  sum.weights = router.scales_input ? nullptr : space.at(Scratch::weights);
   sum.num_chosen = router.num_chosen;
   sum.tokens = pass.num_tokens();
   pass.context.check(pass.context.table().combine(pass.context.handle(), &sum), "experts");
@@ -178,39 +195,70 @@ void ExpertsLayer::sum_here(const ForwardPass& pass, const void* read, kernels::
 
 namespace {
 
-const int32_t* chosen_experts(const ForwardPass& pass) {
-  return reinterpret_cast<const int32_t*>(pass.workspace.at(Scratch::chosen));
+int32_t* chosen_experts(const ForwardPass& pass) {
+  return reinterpret_cast<int32_t*>(pass.workspace.at(Scratch::chosen));
 }
+
+// Largest number of bytes that a step of few tokens copies to slots, unless an expert is larger: less than a
+// millisecond of one step.
+constexpr uint64_t kExchangedBytes = uint64_t{8} << 20;
 
 }  // namespace
 
-bool ExpertsLayer::goes_to_card(const ForwardPass& pass) const {
-  return packed.staging_bytes > 0 && pass.card != nullptr &&
-         pays_on_card(chosen_experts(pass), pass.num_tokens() * router.num_chosen, router.num_experts);
-}
-
-// Tokens are divided evenly, so that each part reads the experts for as many rows as possible.
-void ExpertsLayer::sum_there(const ForwardPass& pass, const void* read,
-                             const kernels::CombineParams& sum) const {
+CardRows ExpertsLayer::card_rows(const ForwardPass& pass, const void* read) const {
   const float* weights = pass.workspace.at(Scratch::weights);
   CardRows rows;
   rows.input = static_cast<const float*>(read);
-  rows.num_in = packed.num_in;
+  rows.num_in = packed.limits.num_in;
   rows.input_scale = router.scales_input ? weights : nullptr;
   rows.weights = router.scales_input ? nullptr : weights;
   rows.experts = chosen_experts(pass);
   rows.num_chosen = router.num_chosen;
-  const int32_t tokens = pass.num_tokens();
+  rows.tokens = pass.num_tokens();
+  if (pass.slots == nullptr) return rows;
+  pass.slots->count(packed.slots_idx, {rows.experts, static_cast<size_t>(rows.num_rows())});
+  rows.places = pass.slots->places(packed.slots_idx).data();
+  return rows;
+}
+
+// Tokens are divided evenly, so that each part reads the experts for as many rows as possible. As many
+// experts as the step must read anyway may stay.
+void ExpertsLayer::sum_there(const ForwardPass& pass, CardRows rows,
+                             const kernels::CombineParams& sum) const {
+  const int32_t lacking = num_lacking(rows);
+  if (pass.slots != nullptr && lacking > 0) pass.slots->exchange(packed.slots_idx, lacking);
+  const int32_t tokens = rows.tokens;
   const int32_t num_slices = (tokens - 1) / kMaxCardTokens + 1;
   const int32_t of_slice = (tokens - 1) / num_slices + 1;
   for (int32_t first = 0; first < tokens; first += of_slice) {
     kernels::CombineParams part = sum;
     part.tokens = std::min(of_slice, tokens - first);
     part.input = sum_on_card(pass, {gate_up, down, expert}, rows.slice(first, part.tokens));
+    if (pass.slots != nullptr) pass.slots->mark_filled(packed.slots_idx);
     part.num_chosen = 1;
     part.target = sum.target + ptrdiff_t{first} * sum.columns;
     pass.context.check(pass.context.table().combine(pass.context.handle(), &part), "experts");
   }
+}
+
+// The results of each expert are summed in the same order, whichever device they come from. Experts are
+// exchanged for later steps.
+void ExpertsLayer::sum_at_both(const ForwardPass& pass, const CardRows& rows,
+                               kernels::CombineParams& sum) const {
+  const CardExperts experts = {gate_up, down, expert};
+  const bool any = are_in_slots(rows);
+  if (any) start_on_card(pass, experts, rows);
+  int32_t* const chosen = chosen_experts(pass);
+  for (int32_t r = 0; any && r < rows.num_rows(); ++r)
+    if (rows.places[chosen[r]].is_there()) chosen[r] = -1;
+  multiply_here(pass, rows.input);
+  if (any) finish_on_card(pass, pass.workspace.at(Scratch::expert_out));
+  sum_here(pass, sum);
+  if (!pass.slots->is_turn_of(packed.slots_idx)) return;
+  const auto most = static_cast<int32_t>(std::max<uint64_t>(kExchangedBytes / packed.limits.slot_bytes, 1));
+  if (!pass.slots->exchange(packed.slots_idx, most)) return;
+  fill_slots(pass, experts, rows.places);
+  pass.slots->mark_filled(packed.slots_idx);
 }
 
 void ExpertsLayer::add_to(const ForwardPass& pass, const ExpertInput& input, float* target,

@@ -3,12 +3,21 @@
 
 #include <optional>
 
+#include "core/layers/card_experts.h"
 #include "core/layers/expert_matrices.h"
 #include "core/layers/mlp.h"
 #include "core/layers/narrow.h"
 #include "core/layers/router.h"
 
 namespace quire {
+
+// Experts that a card can multiply while they lie on the host.
+struct PackedExperts {
+  // Memory that the card needs for them. No staging_bytes: it cannot multiply them. Without max_tokens, which
+  // the context decides, and with as many slots as experts.
+  kernels::PackedExpertLimits limits;
+  int32_t slots_idx = 0;  // number among the layers of the stage that have such experts
+};
 
 struct ExpertsLayer {
   RouterLayer router;
@@ -20,12 +29,12 @@ struct ExpertsLayer {
   ExpertMatrices down;
   std::optional<NarrowLayer> narrow;
   std::optional<MlpLayer> shared;
-  // Memory that a card needs to multiply these experts while they lie on the host. No staging_bytes: it
-  // cannot. Without max_tokens, which the context decides.
-  kernels::PackedExpertLimits packed;
+  PackedExperts packed;
   PreparedWeight shared_gate;  // empty: the shared expert is not scaled
   DeviceBuffer output_bias;
 
+  // Returns the bytes of the experts' matrices that a token reads on average.
+  double step_bytes() const;
   // Adds the result to the residual stream.
   void forward(const ForwardPass& pass, const Block& block) const;
   // Writes the result to `target`, [tokens, hidden].
@@ -39,10 +48,13 @@ struct ExpertsLayer {
   void write_sum(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t columns) const;
   // Runs the router, the experts and the weighted sum. `sum` holds the target and its columns.
   void sum_up(const ForwardPass& pass, const ExpertInput& input, kernels::CombineParams& sum) const;
-  void sum_here(const ForwardPass& pass, const void* read, kernels::CombineParams& sum) const;
-  // Returns whether the card of a pass of host experts multiplies them in this step.
-  bool goes_to_card(const ForwardPass& pass) const;
-  void sum_there(const ForwardPass& pass, const void* read, const kernels::CombineParams& sum) const;
+  // Multiplies the experts of the rows here, except those whose expert is -1.
+  void multiply_here(const ForwardPass& pass, const void* read) const;
+  void sum_here(const ForwardPass& pass, kernels::CombineParams& sum) const;
+  // The experts are multiplied by the card, or by it and this device, each its part.
+  void sum_there(const ForwardPass& pass, CardRows rows, const kernels::CombineParams& sum) const;
+  void sum_at_both(const ForwardPass& pass, const CardRows& rows, kernels::CombineParams& sum) const;
+  CardRows card_rows(const ForwardPass& pass, const void* read) const;
 };
 
 void build(const ExpertsPart& part, LayerBuilder& builder, ExpertsLayer& layer);

@@ -10,6 +10,8 @@
 
 namespace quire {
 
+class ExpertSlots;
+
 // Cosines and sines for the positions of a step, for one kind of rotary embedding.
 struct RopeTables {
   float* cos = nullptr;
@@ -35,8 +37,10 @@ struct ForwardPass {
   StepBreaks* breaks = nullptr;
   // Pass on the device of the host experts (FeedForwardBlock::on_host); nullptr: there are none.
   const ForwardPass* at_experts = nullptr;
-  // On the pass of host experts: the card that multiplies them if they have many rows; nullptr: none does.
+  // On the pass of host experts: the card that multiplies them if they have many rows, and those in its slots
+  // always; nullptr: none does, or it has no slots.
   const DeviceContext* card = nullptr;
+  ExpertSlots* slots = nullptr;
 
   int32_t num_tokens() const { return batch.num_tokens; }
   kernels::DType activation_dtype() const { return context.table().activation_dtype; }

@@ -89,6 +89,16 @@ const ExpertsLayer* experts_of(const TransformerLayer& layer) {
   return std::get_if<ExpertsLayer>(&layer.feed_forward.part);
 }
 
+const ExpertsLayer* packed_experts_of(const TransformerLayer& layer) {
+  const ExpertsLayer* const experts = layer.feed_forward.on_host ? experts_of(layer) : nullptr;
+  return experts != nullptr && experts->packed.limits.staging_bytes > 0 ? experts : nullptr;
+}
+
+ExpertsLayer* packed_experts_of(TransformerLayer& layer) {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the layer is not const
+  return const_cast<ExpertsLayer*>(packed_experts_of(std::as_const(layer)));
+}
+
 void build(const LayerSpec& spec, int32_t layer_idx, LayerBuilder& builder, LayerBuilder& of_feed_forward,
            TransformerLayer& layer) {
   layer.feed_forward.on_host = &of_feed_forward != &builder;

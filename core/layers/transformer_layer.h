@@ -83,6 +83,9 @@ struct TransformerLayer {
 
 // Returns the experts of a layer; nullptr if it has none.
 const ExpertsLayer* experts_of(const TransformerLayer& layer);
+// Return the experts if they lie on the host in a form that a card can multiply; otherwise nullptr.
+const ExpertsLayer* packed_experts_of(const TransformerLayer& layer);
+ExpertsLayer* packed_experts_of(TransformerLayer& layer);
 // Builds a layer. `of_feed_forward` builds the feed-forward block and its norms; it is `builder` itself
 // unless they are host experts.
 void build(const LayerSpec& spec, int32_t layer_idx, LayerBuilder& builder, LayerBuilder& of_feed_forward,

@@ -24,6 +24,7 @@ class DraftingExecutor final : public Executor {
   void release_weights() override;
   void set_num_pages(int32_t num_pages) override;
   void set_breaks(StepBreaks* breaks) override { target_.set_breaks(breaks); }
+  ExpertUse expert_use() const override { return target_.expert_use(); }
   Ticket forward(const Batch& batch) override { return target_.forward(batch); }
   void draw(Ticket ticket, const DeviceDraws& draws) override { target_.draw(ticket, draws); }
   Drawn wait(Ticket ticket) override { return target_.wait(ticket); }

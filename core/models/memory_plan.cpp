@@ -187,14 +187,31 @@ void add_stage(MemoryPlan& plan, const Transformer& transformer, size_t stage_id
   }
 }
 
+// Returns the bytes of host experts that a step of one token reads from the slots of a stage's card, if each
+// expert is as likely to be chosen and to have a slot as any other.
+uint64_t slot_step_bytes(const Transformer& transformer, size_t stage_idx,
+                         const TransformerExecutorOptions& options) {
+  const StagePosition position = position_of_stage(transformer, stage_idx);
+  if (position.packed.num_slots == 0) return 0;
+  const StageSizes sizes = stage_sizes(position, transformer.shape, options);
+  double bytes = 0.0;
+  for (const TransformerLayer& layer : transformer.stages[stage_idx].layers)
+    if (const ExpertsLayer* const experts = packed_experts_of(layer)) bytes += experts->step_bytes();
+  return static_cast<uint64_t>(bytes * sizes.context.packed.num_slots / position.packed.num_slots);
+}
+
 void add_host_experts(MemoryPlan& plan, const Transformer& transformer, size_t host,
-                      const TransformerExecutorOptions& options) {
+                      const std::vector<LayerRange>& runs, const TransformerExecutorOptions& options) {
   MemoryBytes& bytes = plan.devices[host];
   bytes += plan_host_experts(transformer, options);
-  for (size_t i = 0; i < transformer.stages.size(); ++i)
+  plan.step_bytes[host] += transformer.host_experts_step_bytes(1);
+  for (size_t i = 0; i < transformer.stages.size(); ++i) {
     for (size_t layer = 0; layer < transformer.stages[i].layers.size(); ++layer)
       bytes.layers += transformer.host_experts_taken_bytes(i, layer);
-  plan.step_bytes[host] += transformer.host_experts_step_bytes(1);
+    const uint64_t in_slots = slot_step_bytes(transformer, i, options);
+    plan.step_bytes[host] -= in_slots;
+    plan.step_bytes[static_cast<size_t>(runs[i].device)] += in_slots;
+  }
 }
 
 void add_drafter(MemoryPlan& plan, const Transformer& transformer, MemoryBytes& device,
@@ -222,7 +239,7 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
   for (size_t i = 0; i < transformer.stages.size(); ++i)
     add_stage(plan, transformer, i, runs[i].device, options);
   if (const int32_t host = host_experts_device(placement); host >= 0)
-    add_host_experts(plan, transformer, static_cast<size_t>(host), options);
+    add_host_experts(plan, transformer, static_cast<size_t>(host), runs, options);
   plan.devices[static_cast<size_t>(runs.front().device)].embedding += transformer.embedding_taken_bytes();
   const int32_t last = runs.back().device;
   for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
@@ -237,9 +254,12 @@ DeviceDemand demand_of_shard(const Transformer& transformer, int32_t rank, bool 
                              const TransformerExecutorOptions& options) {
   const Transformer& of = transformer.at_rank(rank);
   const PipelineStage& all = of.stages.front();
-  const MemoryBytes middle = plan_place(of, {1, false, crosses_backends}, options);
-  const bool draws = all.device->has(kernels::kCapabilityDeviceSampling);
-  const MemoryBytes last = plan_place(of, {1, true, crosses_backends, draws}, options);
+  StagePosition place = {1, false, crosses_backends};
+  place.packed = position_of_stage(of, 0).packed;
+  const MemoryBytes middle = plan_place(of, place, options);
+  place.is_last = true;
+  place.draws = all.device->has(kernels::kCapabilityDeviceSampling);
+  const MemoryBytes last = plan_place(of, place, options);
   DeviceDemand demand;
   demand.stage_bytes = all.rope_bytes() + middle.workspace;
   demand.head_bytes = of.own_head_bytes() + (last.workspace - middle.workspace);

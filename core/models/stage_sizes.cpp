@@ -57,15 +57,18 @@ bool follows_on_device(const Transformer& transformer) {
 
 namespace {
 
-// Returns the largest sizes of the host experts that the device of a stage can multiply.
+// Returns the largest sizes of the host experts that the device of a stage can multiply, and a slot for each
+// expert.
 kernels::PackedExpertLimits packed_limits(const PipelineStage& stage) {
   kernels::PackedExpertLimits all;
   if (!stage.device->has(kernels::kCapabilityPackedExperts)) return all;
   for (const TransformerLayer& layer : stage.layers) {
-    const ExpertsLayer* const experts = layer.feed_forward.on_host ? experts_of(layer) : nullptr;
-    if (experts == nullptr || experts->packed.staging_bytes == 0) continue;
-    const kernels::PackedExpertLimits& own = experts->packed;
+    const ExpertsLayer* const experts = packed_experts_of(layer);
+    if (experts == nullptr) continue;
+    const kernels::PackedExpertLimits& own = experts->packed.limits;
     all.staging_bytes = std::max(all.staging_bytes, own.staging_bytes);
+    all.slot_bytes = std::max(all.slot_bytes, own.slot_bytes);
+    all.num_slots += own.num_slots;
     all.num_experts = std::max(all.num_experts, own.num_experts);
     all.num_chosen = std::max(all.num_chosen, own.num_chosen);
     all.num_in = std::max(all.num_in, own.num_in);
@@ -127,8 +130,12 @@ StageSizes stage_sizes(const StagePosition& place, const TransformerShape& shape
   sizes.context.waits_within_steps = place.waits_within_steps ? 1 : 0;
   if (place.crosses_backends || place.waits_within_steps) sizes.context.handed_columns = shape.hidden_size;
   sizes.context.packed = place.packed;
-  if (place.packed.staging_bytes > 0)
-    sizes.context.packed.max_tokens = std::min(options.max_tokens, kMaxCardTokens);
+  if (place.packed.staging_bytes > 0) {
+    kernels::PackedExpertLimits& packed = sizes.context.packed;
+    packed.max_tokens = std::min(options.max_tokens, kMaxCardTokens);
+    const uint64_t room = options.card_expert_bytes / packed.slot_bytes;
+    packed.num_slots = static_cast<int32_t>(std::min(room, static_cast<uint64_t>(packed.num_slots)));
+  }
   if (place.num_shards > 1) {
     sizes.context.num_shards = place.num_shards;
     sizes.context.gather_bytes = gather_bytes(shape, options, place.is_last);

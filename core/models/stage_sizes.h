@@ -16,7 +16,7 @@ struct StagePosition {
   bool waits_within_steps = false;  // layers of the stage have host experts
   int32_t num_shards = 1;
   bool gathers_on_host = false;  // see PipelineStage
-  // Sizes of the host experts that the device multiplies if they have many rows; without max_tokens.
+  // Sizes of the host experts that the device can multiply; without max_tokens, and a slot for each expert.
   kernels::PackedExpertLimits packed{};
 };
 

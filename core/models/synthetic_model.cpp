@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/core.h>
 
 #include "core/base/error.h"
 #include "core/loader/weight_formats.h"
+#include "kernels/interface/half.h"
 
 namespace quire {
 namespace {
@@ -110,12 +112,15 @@ void apply_setting(SyntheticSpec& spec, std::string_view setting) {
     spec.bits = number_of(value, 2.0, 8.0);
   } else if (name == "head_bits") {
     spec.head_bits = static_cast<int32_t>(number_of(value, 2.0, 8.0));
+  } else if (name == "skew") {
+    spec.skew = number_of(value, 0.0, 8.0);
   } else if (name == "layers") {
     spec.num_layers = static_cast<int32_t>(number_of(value, 1.0, 1024.0));
   } else if (name == "seed") {
     spec.seed = static_cast<uint64_t>(number_of(value, 0.0, 1e15));
   } else {
-    refuse(setting, "format=" + format_names() + ", bits=2..8, head_bits=2..8, layers=N or seed=N");
+    refuse(setting,
+           "format=" + format_names() + ", bits=2..8, head_bits=2..8, skew=0..8, layers=N or seed=N");
   }
 }
 
@@ -133,8 +138,11 @@ class SyntheticWeights final : public WeightProvider {
   LinearWeight linear(const LinearRequest& request) override {
     const double bits = request.key == "lm_head" ? spec_.head_bits : spec_.bits;
     SyntheticValues values = values_of(request.key);
-    const FormatRow& format = request.key.ends_with(".mlp.gate") ? *find_format_named("dense") : format_;
-    return format.synthesize({request.key, request.num_in, request.num_out, bits}, values);
+    const bool is_router = request.key.ends_with(".mlp.gate");
+    const FormatRow& format = is_router ? *find_format_named("dense") : format_;
+    LinearWeight weight = format.synthesize({request.key, request.num_in, request.num_out, bits}, values);
+    if (is_router && has_data_ && spec_.skew > 0.0) skew_rows(std::get<DenseMatrix>(weight.matrix).weight);
+    return weight;
   }
 
   std::vector<float> vector(const std::string&, int32_t count) override {
@@ -148,6 +156,18 @@ class SyntheticWeights final : public WeightProvider {
  private:
   SyntheticValues values_of(std::string_view name) const {
     return SyntheticValues(spec_.seed, name, has_data_);
+  }
+  // Scales the rows of a router, one for each expert, by factors from 1 down.
+  void skew_rows(HostTensor& router) const {
+    const auto num_rows = static_cast<size_t>(router.shape().front());
+    const gsl::span<uint16_t> values = router.elements<uint16_t>();
+    const size_t columns = values.size() / num_rows;
+    for (size_t row = 0; row < num_rows; ++row) {
+      const auto factor = static_cast<float>(
+          std::exp(-spec_.skew * static_cast<double>(row) / static_cast<double>(num_rows)));
+      for (uint16_t& value : values.subspan(row * columns, columns))
+        value = kernels::float_to_half(kernels::half_to_float(value) * factor);
+    }
   }
 
   const SyntheticSpec spec_;

@@ -19,6 +19,8 @@ struct SyntheticSpec {
   std::string format = "exl2";  // name of a row in weight_formats.h
   double bits = 4.0;  // EXL2: average over the layers, mixed from neighbouring widths; EXL3: of all; 2 to 8
   int32_t head_bits = 6;  // EXL2, EXL3: bits of the head
+  // Makes routers of experts prefer the first ones: their scores are exp(skew) times as large as the last's.
+  double skew = 0.0;
   uint64_t seed = 1;
 };
 

@@ -200,6 +200,13 @@ class ShardsBuilder {
   std::vector<ModelSpec> models_;  // one for each shard
 };
 
+// Numbers the layers of a stage whose host experts a card can multiply.
+void number_packed_layers(PipelineStage& stage) {
+  int32_t count = 0;
+  for (TransformerLayer& layer : stage.layers)
+    if (ExpertsLayer* const experts = packed_experts_of(layer)) experts->packed.slots_idx = count++;
+}
+
 // Builds all weights of a transformer whose stages are empty.
 void build_weights(const ModelConfig& config, WeightProvider& weights, const BuildOptions& options,
                    const Loan& loan, const StageDevices& devices, Transformer& transformer) {
@@ -225,6 +232,7 @@ void build_weights(const ModelConfig& config, WeightProvider& weights, const Bui
   };
   run_tasks(*options.threads, weights.is_concurrent() ? options.num_helpers : 0,
             num_stages + config.num_layers + kEnds, build_piece);
+  for (PipelineStage& stage : transformer.stages) number_packed_layers(stage);
 }
 
 // Builds the draft network on the device of the target's last stage. It borrows what lies there whole.

@@ -22,6 +22,16 @@ int32_t batch_page_tokens(const TransformerMemory& memory, int32_t page_tokens) 
   return any ? page_tokens : 0;
 }
 
+std::unique_ptr<ExpertSlots> make_expert_slots(const PipelineStage& stage,
+                                               const kernels::PackedExpertLimits& packed) {
+  if (packed.num_slots == 0) return nullptr;
+  const auto num_layers =
+      std::count_if(stage.layers.begin(), stage.layers.end(),
+                    [](const TransformerLayer& layer) { return packed_experts_of(layer) != nullptr; });
+  return std::make_unique<ExpertSlots>(gsl::narrow<int32_t>(num_layers), packed.num_experts,
+                                       packed.num_slots);
+}
+
 // Allocates the memory and the contexts of all stages. Contexts of shards are connected last, because their
 // addresses must not change afterwards.
 std::vector<StageShards> allocate_stages(const Transformer& transformer,
@@ -40,6 +50,7 @@ std::vector<StageShards> allocate_stages(const Transformer& transformer,
       shards.push_back({TransformerMemory(device, sizes.shape, sizes.kv, sizes.limits),
                         DeviceContext(device, sizes.context)});
       shards.back().takes_host_experts = sizes.context.packed.staging_bytes > 0;
+      shards.back().expert_slots = make_expert_slots(of.stages[i], sizes.context.packed);
       shards.back().batch_page_tokens = batch_page_tokens(shards.back().memory, options.kv.page_tokens);
     }
     if (shards.size() == 1) continue;
@@ -209,7 +220,8 @@ void TransformerExecutor::acquire_remote_weights() {
   }
 }
 
-// Discards recorded steps if the weights have changed, because the steps contain addresses of weights.
+// Discards recorded steps if the weights have changed, because the steps contain addresses of weights, and
+// the copies of weights on cards.
 void TransformerExecutor::acquire_weights() {
   if (weights_.source == nullptr) return;
   std::shared_ptr<const Transformer> weights = weights_.source();
@@ -217,10 +229,20 @@ void TransformerExecutor::acquire_weights() {
     for_each_shard([](const DeviceContext& context) {
       context.check(context.table().forget_steps(context.handle()), "forgetting recorded steps");
     });
+    for_each_expert_slots([](ExpertSlots& slots) { slots.clear(); });
   }
   weights_.recorded = weights;
   weights_.current = std::move(weights);
   acquire_remote_weights();
+}
+
+ExpertUse TransformerExecutor::expert_use() const {
+  ExpertUse use;
+  for_each_expert_slots([&](const ExpertSlots& slots) {
+    use.hits += slots.use().hits;
+    use.misses += slots.use().misses;
+  });
+  return use;
 }
 
 void TransformerExecutor::release_weights() {
@@ -287,6 +309,10 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   if (host_experts_)
     at_experts.emplace(ForwardPass{host_experts_->context, rows, host_experts_->memory.workspace(), {}});
   if (at_experts && stage.takes_host_experts) at_experts->card = &context;
+  if (at_experts && stage.expert_slots != nullptr) {
+    stage.expert_slots->begin_step();
+    at_experts->slots = stage.expert_slots.get();
+  }
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
     if (action == kernels::StepAction::replayed) return;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/layers/expert_slots.h"
 #include "core/models/shard_team.h"
 #include "core/models/transformer.h"
 #include "core/models/transformer_memory.h"
@@ -23,6 +24,8 @@ struct TransformerExecutorOptions {
   int32_t max_pages_per_sequence = 0;
   int32_t max_seq_len = 0;  // of the longest sequence, in tokens; 0: as many as its pages hold
   CachePages kv;
+  // Memory of each card for host experts that stay there between steps.
+  uint64_t card_expert_bytes = 0;
   int32_t chunk_pages = 0;                           // pages by which a cache grows or shrinks
   const ThreadFactory* threads = &system_threads();  // for the shards
 };
@@ -35,8 +38,9 @@ using HostFloats = std::unique_ptr<float[], kernels::HostMemoryDeleter>;
 struct StageShardState {
   TransformerMemory memory;
   DeviceContext context;
-  int32_t batch_page_tokens = 0;    // BatchView::page_tokens of its batches
-  bool takes_host_experts = false;  // its context has memory to multiply host experts
+  int32_t batch_page_tokens = 0;                        // BatchView::page_tokens of its batches
+  bool takes_host_experts = false;                      // its context has memory to multiply host experts
+  std::unique_ptr<ExpertSlots> expert_slots = nullptr;  // null: its context has no slots
 };
 
 // Returns the weights of a model that are on their devices at present; never nullptr when the executor takes
@@ -71,6 +75,7 @@ class TransformerExecutor final : public Executor {
   void release_weights() override;
   void set_num_pages(int32_t num_pages) override;
   void set_breaks(StepBreaks* breaks) override { breaks_ = breaks; }
+  ExpertUse expert_use() const override;
   // Waits only if rows are transferred between backends, between stages or for host experts.
   Ticket forward(const Batch& batch) override;
   void draw(Ticket ticket, const DeviceDraws& draws) override;
@@ -127,6 +132,12 @@ class TransformerExecutor final : public Executor {
   void for_each_remote(Visit visit) const {
     for (const StageShards& stage : stages_)
       if (stage.remote != nullptr) visit(*stage.remote);
+  }
+  template <typename Visit>
+  void for_each_expert_slots(Visit visit) const {
+    for (const StageShards& stage : stages_)
+      for (const StageShardState& shard : stage.shards)
+        if (shard.expert_slots != nullptr) visit(*shard.expert_slots);
   }
   void wait_for_all(std::string_view what);
   void run_stage(size_t stage_idx, const Batch& batch);

@@ -119,6 +119,9 @@ void refuse_operations(KernelTable& table) {
   table.describe_weight = refuse;
   table.copy_pieces = refuse;
   table.sum_packed_experts = refuse;
+  table.fill_expert_slots = refuse;
+  table.start_slot_experts = refuse;
+  table.finish_slot_experts = refuse;
   table.expand_latent = refuse;
   table.select_keys = refuse;
   table.row_op = refuse;

@@ -48,6 +48,12 @@ struct ExecutorLimits {
   StateSlotRange state_slots() const { return {num_state_slots, least_state_slots, num_pages, least_pages}; }
 };
 
+// Choices of experts that lie in host memory, by whether the card had the expert in a slot.
+struct ExpertUse {
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+};
+
 // One forward pass and the draws from it.
 using Ticket = StrongId<struct TicketTag, uint64_t>;
 
@@ -73,6 +79,8 @@ class Executor {
   // Sets the object that is called at the breaks of a forward pass. Exceptions it throws propagate out of
   // `forward`. It must outlive its use by the executor.
   virtual void set_breaks(StepBreaks* /*breaks*/) {}
+  // Returns the choices of all passes so far; zeros if no card has such slots.
+  virtual ExpertUse expert_use() const { return {}; }
   // Enqueues the page copies and the forward pass, and returns without waiting if the device is asynchronous.
   // `draw` must have been called for the previous pass.
   virtual Ticket forward(const Batch& batch) = 0;

@@ -51,7 +51,10 @@ constexpr KernelTable make_table(const char* name) {
   table.dequantize = cpu_entries::dequantize;
   table.describe_weight = cpu_entries::describe_weight;
   table.copy_pieces = cpu_entries::copy_pieces;
-  table.sum_packed_experts = cpu_entries::sum_packed_experts;
+  table.sum_packed_experts = cpu_entries::multiply_packed_experts;
+  table.fill_expert_slots = cpu_entries::multiply_packed_experts;
+  table.start_slot_experts = cpu_entries::multiply_packed_experts;
+  table.finish_slot_experts = cpu_entries::finish_slot_experts;
   table.create_context = cpu_entries::create_context;
   table.release_context = cpu_entries::release_context;
   table.plan_context = cpu_entries::plan_context;

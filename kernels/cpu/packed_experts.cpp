@@ -72,7 +72,11 @@ Status copy_pieces(Context* context, const CopyPiece* pieces, int32_t count) {
   return Status::ok;
 }
 
-Status sum_packed_experts(Context*, const PackedExpertsParams*) {
+// Entries of cards alone.
+Status multiply_packed_experts(Context*, const PackedExpertsParams*) {
+  return Status::unsupported;
+}
+Status finish_slot_experts(Context*, float*) {
   return Status::unsupported;
 }
 

@@ -35,7 +35,8 @@ Status plan_table(Device* device, const TableSource* source, uint64_t* bytes);
 // packed_experts.cpp
 Status describe_weight(const Weight* weight, PackedWeight* described);
 Status copy_pieces(Context* context, const CopyPiece* pieces, int32_t count);
-Status sum_packed_experts(Context* context, const PackedExpertsParams* params);
+Status multiply_packed_experts(Context* context, const PackedExpertsParams* params);
+Status finish_slot_experts(Context* context, float* outputs);
 
 // dequantize.cpp
 Status dequantize(Device* device, const Weight* weight, float* host);

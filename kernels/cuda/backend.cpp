@@ -259,6 +259,9 @@ KernelTable make_table(bool deterministic) {
   t.describe_weight = describe_weight;
   t.copy_pieces = copy_pieces;
   t.sum_packed_experts = AfterGather<&sum_packed_experts>::run;
+  t.fill_expert_slots = fill_expert_slots;
+  t.start_slot_experts = AfterGather<&start_slot_experts>::run;
+  t.finish_slot_experts = finish_slot_experts;
   t.create_context = create_context;
   t.release_context = release_context;
   t.plan_context = plan_context;

@@ -18,7 +18,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder changes; a plug-in with another number is refused.
-inline constexpr uint32_t kBackendAbi = 26;
+inline constexpr uint32_t kBackendAbi = 27;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -147,8 +147,15 @@ struct KernelTable {
   // unsupported if the matrix is not in packed form (is_packed_form).
   Status (*describe_weight)(const Weight* weight, PackedWeight* described) = nullptr;
   Status (*copy_pieces)(Context* context, const CopyPiece* pieces, int32_t count) = nullptr;
-  // Waits for the result. Never while a step is recorded.
+  // sum_packed_experts waits for the result. It multiplies experts that are in slots from there, and fills
+  // the slots of those that are not. fill_expert_slots only does the latter, without rows. start_slot_experts
+  // starts the products of the rows whose experts are in slots. finish_slot_experts waits for them, and
+  // writes the outputs of down to their rows of `outputs`, which stands for all rows of that call. Never
+  // while a step is recorded.
   Status (*sum_packed_experts)(Context* context, const PackedExpertsParams* params) = nullptr;
+  Status (*fill_expert_slots)(Context* context, const PackedExpertsParams* params) = nullptr;
+  Status (*start_slot_experts)(Context* context, const PackedExpertsParams* params) = nullptr;
+  Status (*finish_slot_experts)(Context* context, float* outputs) = nullptr;
 
   // Contexts.
   Status (*create_context)(Device* device, const ContextLimits* limits, Context** context) = nullptr;

@@ -88,9 +88,11 @@ struct CopyPiece {
   size_t bytes = 0;
 };
 
-// Sizes of the memory that sum_packed_experts works in; each is the largest of any layer.
+// Sizes of the memory in which a card multiplies packed experts; each is the largest of any layer.
 struct PackedExpertLimits {
   uint64_t staging_bytes = 0;  // of each of two buffers: staging_bytes of the experts; 0: there are none
+  uint64_t slot_bytes = 0;     // of a slot: slot_bytes of the largest expert
+  int32_t num_slots = 0;       // experts that stay on the card between steps
   int32_t num_experts = 0;
   int32_t num_chosen = 0;
   int32_t max_tokens = 0;  // of one call
@@ -100,10 +102,19 @@ struct PackedExpertLimits {
   int32_t num_out = 0;     // outputs of down
 };
 
+// Largest number of tokens of start_slot_experts, which bounds the memory for their outputs.
+inline constexpr int32_t kMaxSlotTokens = 64;
+
 // Returns a bound of the bytes that an expert takes on a device: its matrices, whose weight_bytes are
 // `bytes`, and the tables by which kernels find their groups.
 constexpr uint64_t staged_limit(uint64_t bytes) {
   return bytes + bytes / 8 + 4096;
+}
+// Returns the bytes of a slot for an expert whose weight_bytes are `bytes` and whose narrowest matrix has
+// `num_out` outputs. Its tables take a twenty-fifth of the codes of one panel.
+constexpr uint64_t slot_bytes(uint64_t bytes, int32_t num_out) {
+  const auto panels = static_cast<uint64_t>((num_out - 1) / kPackedColumns + 1);
+  return (bytes + bytes / (16 * panels) + 4096 + 255) / 256 * 256;
 }
 // Returns the bytes of a staging buffer for experts of which the largest takes `bytes`: several fit, so that
 // their products fill a card.
@@ -112,6 +123,14 @@ constexpr uint64_t staging_bytes(uint64_t bytes, int32_t num_experts) {
   const uint64_t one = staged_limit(bytes), all = one * static_cast<uint64_t>(num_experts);
   return one > kSeveral ? one : all < kSeveral ? all : kSeveral;
 }
+
+// Slot of an expert in the memory of a card, and whether the expert is there.
+struct ExpertPlace {
+  int32_t slot = -1;  // -1: none
+  bool is_filled = false;
+
+  bool is_there() const { return slot >= 0 && is_filled; }
+};
 
 // sums[t] = sum over i of weights[t, i] * (row t * num_chosen + i of the outputs of down), in order of i.
 // Everything lies in host memory. Row r reads input row r / num_chosen times input_scale[r].
@@ -124,6 +143,7 @@ struct PackedExpertsParams {
   const float* input = nullptr;            // [tokens, inputs of gate and up]
   const float* input_scale = nullptr;      // [tokens * num_chosen] or nullptr
   const float* weights = nullptr;          // [tokens * num_chosen], or nullptr: ones, as with input_scale
+  const ExpertPlace* places = nullptr;     // [num_experts], or nullptr: no expert has a slot
   int32_t num_experts = 0;
   int32_t num_chosen = 0;
   int32_t tokens = 0;

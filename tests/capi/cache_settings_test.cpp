@@ -40,10 +40,12 @@ TEST(CacheSettings, ReachTheEngine) {
   EXPECT_EQ(quire_cache_options_set_kv_format(options.get(), QUIRE_KV_Q6, nullptr), 1);
   EXPECT_EQ(quire_cache_options_set_device_weight(options.get(), 3.0, nullptr), 1);
   EXPECT_EQ(quire_cache_options_set_step_stretch(options.get(), 4.0, nullptr), 1);
+  EXPECT_EQ(quire_cache_options_set_card_expert_bytes(options.get(), 8, nullptr), 1);
   EXPECT_EQ(quire_cache_options_set_prefix_bytes(options.get(), 9, nullptr), 1);
   EXPECT_EQ(quire_cache_options_set_prefix_directory(options.get(), "/kept", 5, nullptr), 1);
   EXPECT_EQ(quire_cache_options_set_prefix_directory_bytes(options.get(), 10, nullptr), 1);
   const ModelCacheOptions set = engine_options_of(options.get());
+  EXPECT_EQ(set.card_expert_bytes, 8);
   EXPECT_EQ(set.engine.prefixes.host_bytes, 9U);
   EXPECT_EQ(set.engine.prefixes.directory, "/kept");
   EXPECT_EQ(set.engine.prefixes.directory_bytes, 10U);

@@ -132,6 +132,7 @@ TEST(EngineOptions, HaveRanges) {
   EXPECT_EQ(quire_cache_options_set_kv_format(options, QUIRE_KV_AUTO + 1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_overtakes(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_pinned_pages(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_card_expert_bytes(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_prefix_bytes(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_prefix_directory(options, "a\0b", 3, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_prefix_directory_bytes(options, -1, nullptr), 0);

@@ -116,6 +116,7 @@ TEST(ErrorParameter, OfSettersOfOptionsIsTheSetting) {
        [=](quire_error** e) { return quire_cache_options_set_namespace_weight(c, "a", 1, 0.0, e) == 1; }},
       {"device_weight", with(quire_cache_options_set_device_weight, c, -1.0)},
       {"step_stretch", with(quire_cache_options_set_step_stretch, c, 0.5)},
+      {"card_expert_bytes", with(quire_cache_options_set_card_expert_bytes, c, -1)},
       {"prefix_bytes", with(quire_cache_options_set_prefix_bytes, c, -1)},
       {"prefix_directory", with_text(quire_cache_options_set_prefix_directory, c, zero)},
       {"prefix_directory_bytes", with(quire_cache_options_set_prefix_directory_bytes, c, -1)},

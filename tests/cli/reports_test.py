@@ -107,6 +107,9 @@ class Plan(command.CommandTest):
         self.fail_with(2, ["--read-rate"], *shape, "--read-rate", "0")
         self.fail_with(3, ["has no experts"], "plan", "--host-experts", "2")
         self.fail_with(2, ["host_experts"], "plan", "--host-experts", "most")
+        kept = self.json_of(*shape, "--host-experts", "all", "--card-experts", "1M")
+        self.assertEqual(kept["total_bytes"], plan["total_bytes"], "there is no card to keep experts")
+        self.fail_with(2, ["--card-experts"], "plan", "--card-experts", "some")
 
     def test_a_split_by_bytes_assigns_layers(self):
         plan = self.json_of("plan", "--device", "cpu,cpu", "--split", "1G,1G", "--context", 512)

@@ -220,17 +220,33 @@ wake() {
   done
 }
 
-# Tests experts in host memory, and measures a mixture with its experts on the card, half and all of them in host memory.
+# Measures a mixture with experts in host memory: bench_host_experts NAME MODEL ARGUMENT...
+bench_host_experts() {
+  local name=$1 model=$2
+  shift 2
+  echo "== $name"
+  timeout 150 "$build/bin/quire" bench --device "$device" --batch "${BATCHES:-1,8}" --new-tokens "${NEW_TOKENS:-64}" --model "$model" "$@" --json \
+    ${BENCH_ARGUMENTS:-} 2>"$out/bench-host-experts.log" >"$out/bench-host-experts-$name.json" ||
+    { failed=1; tail -n 3 "$out/bench-host-experts.log"; return; }
+  python3 - "$out/bench-host-experts-$name.json" <<'PY'
+import json, sys
+for r in json.load(open(sys.argv[1]))["results"]:
+    hits, misses = r["card_expert_hits"], r["card_expert_misses"]
+    share = f", {100 * hits / (hits + misses):.1f}% of choices on the card" if hits + misses else ""
+    print(f"{r['batch']} jobs: prefill {r['prefill_tokens_per_second']:.0f}, decode {r['decode_tokens_per_second']:.1f} tok/s{share}")
+PY
+}
+
+# Tests experts in host memory, and measures a mixture with its experts on the card, half and all of them in host
+# memory; then with all there and slots for a quarter and a half of them, chosen equally often and not.
 host_experts() {
-  local choice
-  QUIRE_TEST_DEVICE=$device timeout 120 "$build/bin/host_experts_test" >"$out/host_experts_test.log" 2>&1 || failed=1
+  local choice bytes model=${MODELS:-synthetic:qwen3-30b-a3b,format=exl2,bits=4.0,head_bits=6}
+  QUIRE_TEST_DEVICE=$device timeout 200 "$build/bin/host_experts_test" >"$out/host_experts_test.log" 2>&1 || failed=1
   tail -n 4 "$out/host_experts_test.log"
-  for choice in none 24 all; do
-    echo "== --host-experts $choice"
-    timeout 150 "$build/bin/quire" bench --device "$device" --host-experts "$choice" --batch "${BATCHES:-1,8}" --new-tokens 64 \
-      --model "${MODELS:-synthetic:qwen3-30b-a3b,format=exl2,bits=4.0,head_bits=6}" ${BENCH_ARGUMENTS:-} \
-      2>"$out/bench-host-experts.log" | tee "$out/bench-host-experts-$choice.txt" ||
-      { failed=1; tail -n 3 "$out/bench-host-experts.log"; }
+  for choice in ${CHOICES-none 24 all}; do bench_host_experts "$choice" "$model" --host-experts "$choice"; done
+  for bytes in ${SLOT_BYTES-3480M 6950M}; do
+    bench_host_experts "slots-$bytes" "$model" --host-experts all --card-experts "$bytes"
+    bench_host_experts "slots-$bytes-skewed" "$model,skew=2" --host-experts all --card-experts "$bytes"
   done
 }
 

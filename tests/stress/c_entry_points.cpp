@@ -238,6 +238,7 @@ void set_cache_options(CWorld& w, const Calls& call) {
   call(quire_cache_options_set_step_stretch, w.cache_options, 3.0);
   call(quire_cache_options_set_drafter, w.cache_options, QUIRE_DRAFTER_NGRAM);
   call(quire_cache_options_set_max_drafts, w.cache_options, 3);
+  call(quire_cache_options_set_card_expert_bytes, w.cache_options, 4096);
   call(quire_cache_options_set_prefix_bytes, w.cache_options, 4096);
   call(quire_cache_options_set_prefix_directory, w.cache_options, "", 0);
   call(quire_cache_options_set_prefix_directory_bytes, w.cache_options, 4096);
@@ -296,7 +297,8 @@ void read_stats(CWorld& w, const Calls& call) {
   }
   for (auto* get :
        {quire_stats_prefix_host_pages, quire_stats_prefix_host_bytes, quire_stats_prefix_file_pages,
-        quire_stats_prefix_file_bytes, quire_stats_prefix_pages_restored, quire_stats_prefix_files_refused}) {
+        quire_stats_prefix_file_bytes, quire_stats_prefix_pages_restored, quire_stats_prefix_files_refused,
+        quire_stats_card_expert_hits, quire_stats_card_expert_misses}) {
     call(get, w.stats);
   }
   call(quire_stats_accepted_by_position, w.stats, nullptr, 0);

@@ -97,7 +97,7 @@ func (m *ModelConfig) check(field string) error {
 		return fmt.Errorf("%s.path is missing", field)
 	}
 	for name, value := range map[string]int64{"cache_tokens": int64(m.CacheTokens), "context_tokens": int64(m.ContextTokens),
-		"min_cache_tokens": int64(m.MinCacheTokens), "max_jobs": int64(m.MaxJobs), "max_drafts": int64(m.MaxDrafts), "shards": int64(m.Shards), "prefix_bytes": m.PrefixBytes,
+		"min_cache_tokens": int64(m.MinCacheTokens), "max_jobs": int64(m.MaxJobs), "max_drafts": int64(m.MaxDrafts), "shards": int64(m.Shards), "card_expert_bytes": m.CardExpertBytes, "prefix_bytes": m.PrefixBytes,
 		"prefix_directory_bytes": m.PrefixDirectoryBytes, "idle_seconds": int64(m.IdleSeconds)} {
 		if value < 0 {
 			return fmt.Errorf("%s.%s is %d; it must not be negative", field, name, value)

@@ -82,6 +82,8 @@ type ModelConfig struct {
 	KvFormat       string `json:"kv_format"`
 	// Layers whose experts lie in host memory: none, all, auto or a number; "" means none.
 	HostExperts string `json:"host_experts"`
+	// Memory of each card for experts among them that stay there between steps; 0 means none.
+	CardExpertBytes int64 `json:"card_expert_bytes"`
 	// Drafter of speculative decoding: auto, none, ngram, mtp, or the path or hub name of a draft network; "" means auto.
 	Drafter   string `json:"drafter"`
 	MaxDrafts int    `json:"max_drafts"` // proposed tokens of a step; 0 means the library's default

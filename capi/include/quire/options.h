@@ -421,6 +421,10 @@ QUIRE_API int32_t quire_cache_options_set_device_weight(quire_cache_options* opt
 QUIRE_API int32_t quire_cache_options_set_step_stretch(quire_cache_options* options, double stretch,
                                                        quire_error** error);
 
+/** Sets the bytes of each card in which EXL2 experts of host memory stay, the most chosen. Default: 0. */
+QUIRE_API int32_t quire_cache_options_set_card_expert_bytes(quire_cache_options* options, int64_t bytes,
+                                                            quire_error** error);
+
 /**
  * Sets the bytes of host memory for prefix pages that are evicted from the cache. A later prompt in the
  * same namespace that begins with the tokens of such pages copies them back instead of computing them, bit

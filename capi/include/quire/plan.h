@@ -124,8 +124,10 @@ QUIRE_API int64_t quire_plan_device_staging_bytes(quire_plan* plan, int32_t devi
 
 /**
  * Returns the bytes of weights that a step of one token reads on the device: of experts those that one token
- * chooses, of the embedding nothing. The time of a step is at least the sum over the devices of these bytes
- * divided by the bytes per second that the device reads.
+ * chooses, of the embedding nothing. Experts that stay on a card (quire_cache_options_set_card_expert_bytes)
+ * are read there as if all were chosen equally often; those chosen more often are read there more. The time
+ * of a step is at least the sum over the devices of these bytes divided by the bytes per second that the
+ * device reads.
  */
 QUIRE_API int64_t quire_plan_device_step_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
 

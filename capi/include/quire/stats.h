@@ -104,6 +104,15 @@ QUIRE_API int64_t quire_stats_preemptions(quire_stats* stats, quire_error** erro
 /** Returns the number of scheduler steps since the creation of the cache. */
 QUIRE_API int64_t quire_stats_steps(quire_stats* stats, quire_error** error);
 
+/**
+ * Returns how often tokens chose an expert in host memory that the card had
+ * (quire_cache_options_set_card_expert_bytes), since the creation of the cache.
+ */
+QUIRE_API int64_t quire_stats_card_expert_hits(quire_stats* stats, quire_error** error);
+
+/** Returns how often they chose one that it did not have; 0 if no expert can stay on a card. */
+QUIRE_API int64_t quire_stats_card_expert_misses(quire_stats* stats, quire_error** error);
+
 /** Returns the number of prompt tokens computed since the creation of the cache. */
 QUIRE_API int64_t quire_stats_prompt_tokens(quire_stats* stats, quire_error** error);
 

@@ -70,7 +70,9 @@ StepOutcome StepLoop::run_once() {
   contain(
       "no memory for a step", [this] { step(); },
       [this](ErrorCode code, std::string_view what) { handle_step_failure(code, what); });
-  ++jobs_.metrics_store().cache().steps;
+  CacheStats& stats = jobs_.metrics_store().cache();
+  ++stats.steps;
+  stats.card_experts = parts_.executor->expert_use();
   jobs_.sweep();
   if (context().options.check_invariants) audit();
   pages_.poison_freed();

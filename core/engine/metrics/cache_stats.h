@@ -10,6 +10,7 @@
 #include "core/drafting/drafting_options.h"
 #include "core/engine/prefixes/prefix_options.h"
 #include "core/metrics/histogram.h"
+#include "core/step/executor.h"
 
 namespace quire {
 
@@ -48,6 +49,7 @@ struct CacheStats : JobCounts {
   PageStats pages;
   PrefixStats prefixes;
   uint64_t steps = 0;
+  ExpertUse card_experts;
   uint64_t pages_deduplicated = 0;
   uint64_t pages_evicted = 0;
   ErrorCode engine_error = ErrorCode::ok;  // not ok: the device is lost and every call fails with this error

@@ -145,6 +145,10 @@ void add_steps(PrometheusText& text, const std::vector<Source>& sources) {
              });
   add_family(text, sources, "quire_steps_total", "Forward passes.", "counter",
              [](const CacheMetrics& of) { return of.stats.steps; });
+  add_family(text, sources, "quire_card_expert_hits_total", "Choices of host experts that the card had.",
+             "counter", [](const CacheMetrics& of) { return of.stats.card_experts.hits; });
+  add_family(text, sources, "quire_card_expert_misses_total", "Choices of host experts that the card lacked.",
+             "counter", [](const CacheMetrics& of) { return of.stats.card_experts.misses; });
   const auto add = [&](const char* name, const char* help, Histogram StepHistograms::*values) {
     text.open(name, help, "histogram");
     for (const Source& source : sources) text.sample(source.label, source.metrics.steps.*values);

@@ -89,6 +89,8 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   out.max_pages_per_sequence = static_cast<int32_t>(
       ceil_div(static_cast<uint64_t>(sizes.max_seq_len), static_cast<uint64_t>(sizes.page_tokens)));
   out.max_seq_len = sizes.max_seq_len;
+  out.card_expert_bytes =
+      static_cast<uint64_t>(require_range(options.card_expert_bytes, 0, INT64_MAX, "card_expert_bytes"));
   out.kv.key_format = options.key_format;
   out.kv.value_format = options.value_format;
   out.kv.page_tokens = sizes.page_tokens;

@@ -43,6 +43,8 @@ struct ModelCacheOptions {
   int32_t window_sequences = 0;
   kernels::KvFormat key_format = kernels::KvFormat::f16;
   kernels::KvFormat value_format = kernels::KvFormat::f16;
+  // Memory of each card for experts that lie in host memory: the most chosen ones stay there between steps.
+  int64_t card_expert_bytes = 0;
   bool picks_kv_format =
       false;  // ignores the two formats and picks the most exact one that fits (precision.h)
   // max_running_jobs, max_chunk_tokens and max_seq_len are replaced by the values above

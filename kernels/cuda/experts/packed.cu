@@ -121,6 +121,11 @@ __device__ __forceinline__ void add_segment(int bits, const Stage& stage, uint32
   }
 }
 
+__device__ __forceinline__ const PackedMatrix* matrices_of(const PackedBatch& batch, const PackedTile& tile) {
+  const uint8_t* record = batch.records + static_cast<size_t>(tile.record) * kPackedAlignment;
+  return reinterpret_cast<const PackedRecord*>(record)->matrices;
+}
+
 // Output of a part: row r of the batch goes to row r, or to its row of the call.
 struct PackedTarget {
   float* output = nullptr;
@@ -285,7 +290,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   const int part = static_cast<int>(blockIdx.x) / blocks_of_part;
   const int first_panel = static_cast<int>(blockIdx.x) % blocks_of_part * kWarps;
   const PackedTile tile = batch.tiles[blockIdx.y];
-  const PackedMatrix* const matrices = batch.records[tile.record].matrices + first_matrix;
+  const PackedMatrix* const matrices = matrices_of(batch, tile) + first_matrix;
   TileProduct product(batch, matrices[part], tile, first_panel + static_cast<int>(threadIdx.x) / 32);
   product.run();
   product.write(target, part == 0 ? 0 : matrices[0].num_out);
@@ -349,7 +354,7 @@ __global__ void __launch_bounds__(kThreads)
   const PackedTile tile = batch.tiles[blockIdx.y];
   const int of_tile = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   const int order = static_cast<int>(blockIdx.z);
-  const PackedMatrix& matrix = batch.records[tile.record].matrices[order];
+  const PackedMatrix& matrix = matrices_of(batch, tile)[order];
   if (of_tile >= tile.num_rows || matrix.order != order) return;
   const int sorted = tile.first_row + of_tile, row = batch.sorted_rows[sorted];
   const float* input = inputs.input + static_cast<size_t>(row / inputs.num_chosen) * inputs.num_in;
@@ -367,9 +372,9 @@ __global__ void __launch_bounds__(kThreads)
   const int row = tile.first_row + of_tile - batch.first_row;
   const float* gate = products + static_cast<size_t>(row) * columns;
   const float* up = gate + mlp.intermediate;
-  quantize_row(
-      batch, batch.records[tile.record].matrices[kPackedDown], row, batch.inputs[0],
-      [&](int feature) { return packed::activated(mlp, gate[feature], mlp.gated ? up[feature] : 0.0f); });
+  quantize_row(batch, matrices_of(batch, tile)[kPackedDown], row, batch.inputs[0], [&](int feature) {
+    return packed::activated(mlp, gate[feature], mlp.gated ? up[feature] : 0.0f);
+  });
 }
 
 // Blocks along y are tokens.
@@ -421,8 +426,12 @@ cudaError_t launch_multiply_gate_up(const PackedBatch& batch, int32_t num_parts,
 }
 
 cudaError_t launch_multiply_down(const PackedBatch& batch, int32_t num_panels, float* outputs,
-                                 int32_t columns, cudaStream_t stream) {
-  return multiply(batch, {outputs, columns, batch.sorted_rows}, kPackedDown, 1, num_panels, stream);
+                                 int32_t columns, bool sorted, cudaStream_t stream) {
+  PackedTarget target = {outputs, columns, batch.sorted_rows};
+  if (sorted)
+    target = {outputs + static_cast<size_t>(batch.first_row) * static_cast<size_t>(columns), columns,
+              nullptr};
+  return multiply(batch, target, kPackedDown, 1, num_panels, stream);
 }
 
 cudaError_t launch_sum_packed(const PackedSum& sum, int32_t tokens, cudaStream_t stream) {

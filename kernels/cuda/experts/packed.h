@@ -14,9 +14,10 @@ struct PackedRows {
   float* scales = nullptr;  // [spans, rows]
 };
 
-// Some tiles whose experts are in one staging buffer. Rows are numbered from the first row of these tiles.
+// Some tiles whose experts are in one staging buffer, or in slots. Rows are numbered from the first row of
+// these tiles.
 struct PackedBatch {
-  const PackedRecord* records = nullptr;
+  const uint8_t* records = nullptr;  // address from which the tiles count the places of their records
   const PackedTile* tiles = nullptr;
   int32_t num_tiles = 0;
   int32_t first_row = 0;  // among the sorted rows
@@ -41,11 +42,11 @@ cudaError_t launch_quantize_inputs(const PackedBatch& batch, const PackedInputs&
 cudaError_t launch_quantize_activated(const PackedBatch& batch, const MlpSpec& mlp, const float* products,
                                       int32_t columns, cudaStream_t stream);
 // Multiply the rows of the batch. multiply_gate_up writes to [rows of the batch, columns], multiply_down to
-// [rows of the call, columns] in the order of the call.
+// [rows of the call, columns]: sorted, or in the order of the call.
 cudaError_t launch_multiply_gate_up(const PackedBatch& batch, int32_t num_parts, int32_t num_panels,
                                     float* products, int32_t columns, cudaStream_t stream);
 cudaError_t launch_multiply_down(const PackedBatch& batch, int32_t num_panels, float* outputs,
-                                 int32_t columns, cudaStream_t stream);
+                                 int32_t columns, bool sorted, cudaStream_t stream);
 // sums[t] = sum over i of weights[t, i] * outputs[t * num_chosen + i]; weights may be nullptr.
 struct PackedSum {
   const float* outputs = nullptr;

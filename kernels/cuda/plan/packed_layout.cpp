@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 
 namespace quire::kernels {
 namespace {
@@ -72,7 +73,7 @@ size_t staged_bytes(const PackedWeight& weight) {
 // Places what an expert consists of one after the other.
 class Stager {
  public:
-  Stager(const StagingPlace& place, PieceList& copies) : place_(place), copies_(copies), at_(place.offset) {}
+  Stager(const StagingPlace& place, PieceList& copies) : place_(place), copies_(copies), at_(kRecordBytes) {}
   size_t end() const { return at_; }
 
   // Returns the device address of a copy of `bytes` from host memory; nullptr if there are none.
@@ -126,12 +127,11 @@ size_t staged_bytes(const PackedExpert& expert) {
     for (int32_t i = 0; i < weight->num_parts; ++i)
       if (!can_walk(weight->parts[i])) return 0;
   }
-  return staged_bytes(expert.gate_up) + staged_bytes(expert.down);
+  return kRecordBytes + staged_bytes(expert.gate_up) + staged_bytes(expert.down);
 }
 
-size_t stage_expert(const PackedExpert& expert, const StagingPlace& place, PieceList& copies,
-                    PackedRecord& record) {
-  record = {};
+size_t stage_expert(const PackedExpert& expert, const StagingPlace& place, PieceList& copies) {
+  PackedRecord& record = *new (place.host) PackedRecord();
   Stager stager(place, copies);
   for (int32_t i = 0; i < expert.gate_up.num_parts; ++i) {
     const PackedPart& part = expert.gate_up.parts[i];
@@ -152,7 +152,9 @@ PackedSizes packed_sizes(const PackedExpertLimits& limits) {
   PackedSizes sizes;
   if (limits.staging_bytes == 0) return sizes;
   const auto experts = static_cast<size_t>(limits.num_experts);
-  sizes.slot_bytes = aligned(static_cast<size_t>(limits.staging_bytes));
+  sizes.staging_bytes = aligned(static_cast<size_t>(limits.staging_bytes));
+  sizes.slot_bytes = aligned(static_cast<size_t>(limits.slot_bytes));
+  sizes.num_slots = static_cast<size_t>(limits.num_slots);
   const auto tokens = static_cast<size_t>(limits.max_tokens);
   sizes.num_rows = tokens * static_cast<size_t>(limits.num_chosen);
   sizes.num_tiles = sizes.num_rows / kPackedTileRows + experts;
@@ -167,6 +169,9 @@ PackedSizes packed_sizes(const PackedExpertLimits& limits) {
   sizes.product_floats = sizes.batch_rows * static_cast<size_t>(limits.products);
   sizes.output_floats = sizes.num_rows * static_cast<size_t>(limits.num_out);
   sizes.token_floats = tokens * static_cast<size_t>(std::max(limits.num_in, limits.num_out));
+  if (sizes.num_slots > 0)
+    sizes.returned_floats = std::min(tokens, size_t{kMaxSlotTokens}) *
+                            static_cast<size_t>(limits.num_chosen) * static_cast<size_t>(limits.num_out);
   return sizes;
 }
 

@@ -1,5 +1,5 @@
 // Packed experts on a card: how the matrices of an expert, as the CPU backend holds them, lie in a staging
-// buffer, and the tables by which kernels walk through them.
+// buffer or a slot, and the tables by which kernels walk through them.
 #pragma once
 
 #include <cstddef>
@@ -40,49 +40,52 @@ struct PackedRecord {
   PackedMatrix matrices[kMaxPackedParts + 1];
 };
 
+// Alignment of everything in a staging buffer or a slot.
+inline constexpr size_t kPackedAlignment = 16;
+// Bytes of a record at the beginning of its expert.
+inline constexpr size_t kRecordBytes =
+    (sizeof(PackedRecord) + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
+
 // Rows of one expert that are multiplied together.
 inline constexpr int32_t kPackedTileRows = 64;
 struct PackedTile {
-  int32_t record = 0;     // of the expert, in its staging buffer
+  uint32_t record = 0;    // place of the expert's record, in units of kPackedAlignment
   int32_t first_row = 0;  // among the rows sorted by expert
   int32_t num_rows = 0;
 };
 
-// Alignment of everything in a staging buffer.
-inline constexpr size_t kPackedAlignment = 16;
 // Copies that an expert needs, at most.
 inline constexpr int32_t kMaxExpertPieces = 5 * (kMaxPackedParts + 1);
 
-// Returns the bytes of an expert in a staging buffer, without its record; 0 if kernels cannot walk through
-// it.
+// Returns the bytes of an expert with its record; 0 if kernels cannot walk through it.
 size_t staged_bytes(const PackedExpert& expert);
 
-// Lays an expert out from `offset` on. `host` and `device` are the beginnings of the pinned buffer and of its
-// copy on the card. Writes the tables to the pinned buffer, adds the copies into it to `pieces`, and fills
-// the record. Returns the end of the expert.
+// Lays an expert out at an address of a pinned buffer, for a copy to an address of the card. Writes the
+// record and the tables, and adds the other copies into the pinned buffer to `copies`. Returns staged_bytes.
 struct StagingPlace {
   uint8_t* host = nullptr;
   const uint8_t* device = nullptr;
-  size_t offset = 0;
 };
 struct PieceList {
   CopyPiece* pieces = nullptr;
   int32_t count = 0;
 };
-size_t stage_expert(const PackedExpert& expert, const StagingPlace& place, PieceList& copies,
-                    PackedRecord& record);
+size_t stage_expert(const PackedExpert& expert, const StagingPlace& place, PieceList& copies);
 
 // Sizes of the buffers of a context.
 struct PackedSizes {
-  size_t slot_bytes = 0;  // a staging buffer: on the card, and pinned
-  size_t num_rows = 0;    // rows of experts in one call
+  size_t staging_bytes = 0;  // of each staging buffer: on the card, and pinned
+  size_t slot_bytes = 0;
+  size_t num_slots = 0;
+  size_t num_rows = 0;  // rows of experts in one call
   size_t num_tiles = 0;
   size_t batch_rows = 0;    // rows whose activations are held at a time, if padding adds none
   size_t code_bytes = 0;    // integer activations, for the inputs in two orders
   size_t scale_floats = 0;  // their scales, likewise
   size_t product_floats = 0;
   size_t output_floats = 0;
-  size_t token_floats = 0;  // inputs, later sums, of the tokens
+  size_t token_floats = 0;     // inputs, later sums, of the tokens
+  size_t returned_floats = 0;  // outputs of start_slot_experts
 };
 PackedSizes packed_sizes(const PackedExpertLimits& limits);
 

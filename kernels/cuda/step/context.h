@@ -76,22 +76,27 @@ struct DelayedGather {
 };
 
 // A staging buffer for packed experts: pinned memory that the host fills, and its copy on the card.
-struct PackedSlot {
+struct ExpertStaging {
   uint8_t* host = nullptr;
   uint8_t* device = nullptr;
-  cudaEvent_t sent = nullptr;  // recorded after the copy to the card
+  cudaEvent_t sent = nullptr;  // recorded after the copies to the card
   cudaEvent_t used = nullptr;  // recorded after the last kernel that reads the copy
 };
 
-// What sum_packed_experts works in; all null without packed experts.
+// Memory in which packed experts are multiplied; all null without them.
 struct PackedMemory {
   PackedSizes sizes;
   cudaStream_t stream = nullptr;  // of the copies of experts, beside the stream of the kernels
-  std::array<PackedSlot, 2> slots{};
+  std::array<ExpertStaging, 2> staging{};
+  size_t next_staging = 0;
+  uint8_t* slots = nullptr;          // [num_slots] of slot_bytes: experts that stay
   float* host_tokens = nullptr;      // pinned, [max_tokens, num_in or num_out]: inputs, later sums
   float* host_factors = nullptr;     // pinned, [rows] weights or input scales of rows
   int32_t* host_rows = nullptr;      // pinned, [rows] sorted by expert
   PackedTile* host_tiles = nullptr;  // pinned
+  float* host_outputs = nullptr;     // pinned, [rows, num_out] of start_slot_experts, sorted by expert
+  size_t num_started = 0;            // rows of start_slot_experts that are not finished
+  size_t started_columns = 0;
   float* tokens = nullptr;
   float* factors = nullptr;
   int32_t* rows = nullptr;
@@ -201,6 +206,9 @@ Status write_rows(Context* context, const float* host, int32_t rows, int32_t col
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
                     int32_t columns);
 Status sum_packed_experts(Context* context, const PackedExpertsParams* params);
+Status fill_expert_slots(Context* context, const PackedExpertsParams* params);
+Status start_slot_experts(Context* context, const PackedExpertsParams* params);
+Status finish_slot_experts(Context* context, float* outputs);
 Status sample(Context* context, const SampleParams* params);
 Status wait_for_draws(Context* context, const SampleOutcome* outcomes);
 

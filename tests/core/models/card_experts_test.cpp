@@ -8,80 +8,11 @@
 
 #include "core/models/memory_plan.h"
 #include "core/models/stage_sizes.h"
-#include "core/models/synthetic_model.h"
-#include "tests/core/models/host_experts_rig.h"
+#include "tests/core/models/exl2_experts.h"
 #include "tests/support/case_stride.h"
-#include "tests/support/golden_families.h"
 
 namespace quire::testing {
 namespace {
-
-std::unique_ptr<WeightProvider> weights_of(std::string_view format, ReadScope scope) {
-  SyntheticSpec spec;
-  spec.format = format;
-  return make_synthetic_weights(spec, scope);
-}
-
-// Random weights: experts in EXL2, all other matrices in f16.
-class Exl2Experts final : public WeightProvider {
- public:
-  explicit Exl2Experts(ReadScope scope)
-      : experts_(weights_of("exl2", scope)), others_(weights_of("dense", scope)) {}
-
-  bool is_concurrent() const override { return true; }
-  bool has_linear(const std::string&) const override { return true; }
-  bool has_tensor(const std::string&) const override { return true; }
-  LinearWeight linear(const LinearRequest& request) override {
-    LinearRequest own = request;
-    own.key += "." + std::to_string(request.part.expert);
-    const bool is_expert = request.key.find("experts") != std::string::npos && request.num_in % 32 == 0 &&
-                           request.num_out % 32 == 0;
-    LinearWeight weight = (is_expert ? experts_ : others_)->linear(own);
-    if (request.needs_bias) weight.bias.assign(static_cast<size_t>(request.num_out), 0.125f);
-    return weight;
-  }
-  std::vector<float> vector(const std::string& name, int32_t count) override {
-    return others_->vector(name, count);
-  }
-  HostTensor table(const std::string& name, int32_t rows, int32_t columns) override {
-    return others_->table(name, rows, columns);
-  }
-
- private:
-  const std::unique_ptr<WeightProvider> experts_;
-  const std::unique_ptr<WeightProvider> others_;
-};
-
-// The configuration of a family with such weights.
-class Exl2ExpertsSource final : public ModelSource {
- public:
-  explicit Exl2ExpertsSource(const std::string& family)
-      : ModelSource(family), text_(golden_family_config(family)) {}
-
-  const std::string& generation_config() override { return none_; }
-  bool has_tokenizer() override { return false; }
-  TokenizerTexts tokenizer() override { return {}; }
-  std::string chat_template() override { return {}; }
-  std::string tokenizer_config() override { return {}; }
-  std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor&) override {
-    return std::make_unique<Exl2Experts>(scope);
-  }
-  StoredTensors tensors() override { return {}; }
-
- private:
-  ModelConfig read_config() override { return parse_model_config(text_, {}, path()); }
-  Sha256 read_identity() override { return sha256(path()); }
-
-  const std::string text_;
-  const std::string none_;
-};
-
-std::vector<std::string> families_with_experts() {
-  std::vector<std::string> families;
-  for (const std::string& name : golden_families())
-    if (golden_family_config(name).find("expert") != std::string::npos) families.push_back(name);
-  return families;
-}
 
 class CardExpertsOfFamily : public ::testing::TestWithParam<std::string> {
  protected:
@@ -91,22 +22,19 @@ class CardExpertsOfFamily : public ::testing::TestWithParam<std::string> {
     for (const int32_t layer : layers_with_experts(spec))
       if (host_experts_refusal(spec.layers[static_cast<size_t>(layer)]).empty()) layers_.push_back(layer);
     if (layers_.empty()) GTEST_SKIP() << GetParam() << " has no experts that may lie apart";
-    placement_ = experts_apart(source.config().num_layers, layers_);
     vocab_size_ = spec.vocab_size;
     const FamilyDirectory family(GetParam());
     if (const std::string refusal = refusal_of(family.path()); !refusal.empty()) GTEST_SKIP() << refusal;
   }
-  std::shared_ptr<const Model> load() const {
-    ModelOptions options;
-    options.source = std::make_shared<Exl2ExpertsSource>(GetParam());
-    options.devices = {rig_.card(), rig_.host()};
-    options.placement = placement_;
-    return Model::load(options);
+  std::shared_ptr<const Model> load() const { return load_exl2_experts(GetParam(), rig_, layers_); }
+  // Returns the bytes of some slots of the model.
+  uint64_t slots_of(const Model& model, double share) const {
+    const kernels::PackedExpertLimits packed = position_of_stage(*model.transformer(), 0).packed;
+    return static_cast<uint64_t>(share * packed.num_slots) * packed.slot_bytes;
   }
 
   const CardAndHost rig_;
   std::vector<int32_t> layers_;
-  Placement placement_;
   int32_t vocab_size_ = 0;
 };
 
@@ -124,9 +52,38 @@ TEST_P(CardExpertsOfFamily, GiveTheSameBitsInAnyChunksAndCompany) {
   expect_identical({begin, begin + static_cast<ptrdiff_t>(whole.size())}, whole);
 }
 
+// Experts get into slots and leave them; no bit depends on which are there.
+TEST_P(CardExpertsOfFamily, GiveTheSameBitsWithAnySlots) {
+  const auto model = load();
+  const TokenIds text = some_ids(70, vocab_size_, 3), other = some_ids(50, vocab_size_, 9);
+  const std::vector<float> whole = TransformerRunner(model, {}).logits(text, 70);
+  const uint64_t slot = position_of_stage(*model->transformer(), 0).packed.slot_bytes;
+  for (const uint64_t bytes : {slot, slots_of(*model, 0.25), slots_of(*model, 0.5), uint64_t{1} << 60}) {
+    SCOPED_TRACE(bytes);
+    RunnerOptions options;
+    options.card_expert_bytes = bytes;
+    TransformerRunner runner(model, options);
+    for (const int32_t chunk : {1, 70, 5, 1, 33}) {
+      expect_identical(runner.logits(text, chunk), whole);
+      (void)runner.logits(other, chunk, 1);
+    }
+    const std::vector<float> rows = runner.step(
+        {{0, 0, some_ids(150, vocab_size_, 1)}, {2, 0, text}, {5, 0, some_ids(7, vocab_size_, 2)}});
+    const auto begin = rows.begin() + ptrdiff_t{150} * vocab_size_;
+    expect_identical({begin, begin + static_cast<ptrdiff_t>(whole.size())}, whole);
+    const ExpertUse use = runner.executor().expert_use();
+    if (bytes < slot || slot == 0) {
+      EXPECT_EQ(use.hits + use.misses, 0U);
+    } else {
+      EXPECT_GT(use.hits, 0U);
+    }
+  }
+}
+
 TEST_P(CardExpertsOfFamily, TakeThePlannedMemory) {
   const auto model = load();
   TransformerExecutorOptions options;
+  options.card_expert_bytes = slots_of(*model, 0.5);
   options.max_pages_per_sequence = 2;
   options.kv.num_pages = 4;
   options.kv.page_tokens = 64;
@@ -158,15 +115,66 @@ TEST(CardExperts, HaveMemoryIfTheCardCanMultiplyThem) {
   EXPECT_EQ(limits.max_tokens, limits.staging_bytes > 0 ? kMaxCardTokens : 0);
 }
 
+TEST(CardExperts, HaveAsManySlotsAsTheirMemoryHolds) {
+  const CardAndHost rig;
+  if (!rig.card()->has(kernels::kCapabilityPackedExperts)) GTEST_SKIP() << "the card has no packed experts";
+  const auto source = std::make_shared<Exl2ExpertsSource>("qwen3_moe");
+  const std::vector<int32_t> layers = layers_with_experts(source->config().spec);
+  const auto outline =
+      build_outline(*source, {rig.card(), rig.host()}, experts_apart(source->config().num_layers, layers));
+  const auto slots_with = [&](uint64_t bytes) {
+    TransformerExecutorOptions options;
+    options.max_pages_per_sequence = options.kv.num_pages = 1;
+    options.card_expert_bytes = bytes;
+    return stage_sizes(position_of_stage(*outline, 0), outline->shape, options).context.packed;
+  };
+  const kernels::PackedExpertLimits most = slots_with(std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(most.num_slots, most.num_experts * static_cast<int32_t>(layers.size()));
+  EXPECT_EQ(slots_with(most.slot_bytes - 1).num_slots, 0);
+  EXPECT_EQ(slots_with(most.slot_bytes).num_slots, 1);
+  EXPECT_EQ(slots_with(3 * most.slot_bytes + 1).num_slots, 3);
+}
+
+// The rows of one step, in which each token chooses one expert.
+CardRows rows_of(const std::vector<int32_t>& experts, const std::vector<kernels::ExpertPlace>& places) {
+  CardRows rows;
+  rows.experts = experts.data();
+  rows.num_chosen = 1;
+  rows.tokens = static_cast<int32_t>(experts.size());
+  if (!places.empty()) rows.places = places.data();
+  return rows;
+}
+
 TEST(CardExperts, PayForManyRowsOfEachChosenExpert) {
-  std::vector<int32_t> rows(6, 3);
-  EXPECT_TRUE(pays_on_card(rows.data(), 6, 8));
-  EXPECT_FALSE(pays_on_card(rows.data(), 5, 8));
-  rows[5] = 2;
-  EXPECT_FALSE(pays_on_card(rows.data(), 6, 8)) << "two experts";
-  rows.resize(12, 2);
-  EXPECT_TRUE(pays_on_card(rows.data(), 12, 8));
-  EXPECT_FALSE(pays_on_card(rows.data(), 0, 8));
+  std::vector<int32_t> experts(6, 3);
+  const auto pays = [&] { return pays_on_card(rows_of(experts, {})); };
+  EXPECT_TRUE(pays());
+  experts[5] = 2;
+  EXPECT_FALSE(pays()) << "two experts";
+  experts.resize(12, 2);
+  EXPECT_TRUE(pays());
+  experts.resize(11);
+  EXPECT_FALSE(pays());
+}
+
+TEST(CardExperts, PayForRowsThatTheHostWouldMultiply) {
+  std::vector<kernels::ExpertPlace> places(4);
+  places[1] = {0, true};
+  places[2] = {1, false};
+  EXPECT_TRUE(pays_on_card(rows_of({1, 1}, places))) << "the card has all of them";
+  EXPECT_TRUE(are_in_slots(rows_of({1, 0}, places)));
+  EXPECT_FALSE(pays_on_card(rows_of({1, 0}, places)));
+  EXPECT_FALSE(are_in_slots(rows_of({2, 0}, places))) << "one has a slot, but is not there";
+  std::vector<int32_t> many(6, 0);
+  many.push_back(1);
+  EXPECT_TRUE(pays_on_card(rows_of(many, places)));
+  many[0] = 3;
+  EXPECT_FALSE(pays_on_card(rows_of(many, places))) << "six rows of two experts that it lacks";
+  EXPECT_EQ(num_lacking(rows_of(many, places)), 2);
+  many.assign(kernels::kMaxSlotTokens, 1);
+  many.push_back(0);
+  EXPECT_TRUE(pays_on_card(rows_of(many, places))) << "the host would have to multiply all of so many rows";
+  EXPECT_FALSE(are_in_slots(rows_of(many, places)));
 }
 
 TEST(CardExperts, SlicesOfRowsBeginAtTheirToken) {

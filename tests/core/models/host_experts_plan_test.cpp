@@ -8,7 +8,8 @@
 #include "core/engine/model/model_fingerprint.h"
 #include "core/engine/model/model_plan.h"
 #include "core/models/drafting_executor.h"
-#include "tests/core/models/host_experts_rig.h"
+#include "core/models/stage_sizes.h"
+#include "tests/core/models/exl2_experts.h"
 #include "tests/support/case_stride.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/golden_families.h"
@@ -18,9 +19,10 @@ namespace {
 
 constexpr int32_t kAll = std::numeric_limits<int32_t>::max();
 
-ModelPlanOptions options_of(const std::string& path, const CardAndHost& rig, HostExpertsChoice choice) {
+ModelPlanOptions options_of(std::shared_ptr<ModelSource> source, const CardAndHost& rig,
+                            HostExpertsChoice choice) {
   ModelPlanOptions options;
-  options.source = open_model_source(posix_file_system(), path);
+  options.source = std::move(source);
   options.devices.push_back({"card", rig.card()});
   options.devices.push_back({"cpu", rig.host()});
   options.devices.back().takes_layers = false;
@@ -31,6 +33,18 @@ ModelPlanOptions options_of(const std::string& path, const CardAndHost& rig, Hos
   options.cache->max_chunk_tokens = 64;
   options.cache->max_batch_size = 4;
   return options;
+}
+
+ModelPlanOptions options_of(const std::string& path, const CardAndHost& rig, HostExpertsChoice choice) {
+  return options_of(open_model_source(posix_file_system(), path), rig, choice);
+}
+
+// Returns the bytes of a slot for experts of the model; 0 if its card has none.
+uint64_t slot_bytes_of(const ModelPlanOptions& options) {
+  const ModelConfig& config = options.source->config();
+  const auto outline = build_outline(*options.source, {options.devices[0].device, options.devices[1].device},
+                                     experts_apart(config.num_layers, layers_with_experts(config.spec)));
+  return position_of_stage(*outline, 0).packed.slot_bytes;
 }
 
 // Returns the number of layers with host experts.
@@ -45,8 +59,11 @@ int32_t num_apart(const ModelPlan& plan) {
 // Checks the memory of both devices after the model is loaded and a cache is made on it.
 void expect_as_planned(const ModelPlanOptions& options, const ModelPlan& plan) {
   const auto held = [&](size_t i) { return options.devices[i].device->memory_use().held_bytes; };
-  const auto model = load_placed(
-      options.source->path(), {options.devices[0].device, options.devices[1].device}, plan.memory.placement);
+  ModelOptions load;
+  load.source = options.source;
+  load.devices = {options.devices[0].device, options.devices[1].device};
+  load.placement = plan.memory.placement;
+  const auto model = Model::load(load);
   for (size_t i = 0; i < 2; ++i) EXPECT_EQ(held(i), plan.memory.devices[i].weights()) << i;
   EXPECT_EQ(model->weight_bytes(), plan.memory.total().weights());
   EXPECT_EQ(model->shard_bytes(), std::vector<uint64_t>{plan.memory.total().weights()});
@@ -168,6 +185,44 @@ TEST(HostExpertsPlan, GoesWithASplitByLayers) {
   const ModelPlan plan = plan_model(options);
   EXPECT_EQ(num_apart(plan), num_layers - 1) << "the last layer is on the host itself";
   expect_as_planned(options, plan);
+}
+
+// Slots are a part of the cache, and the bytes that a token reads move to them.
+TEST(HostExpertsPlan, CountsTheSlotsOfTheCard) {
+  const CardAndHost rig;
+  ModelPlanOptions options = options_of(std::make_shared<Exl2ExpertsSource>("qwen3_moe"), rig, {false, kAll});
+  const MemoryPlan without = plan_model(options).memory;
+  const auto two_slots = static_cast<int64_t>(2 * slot_bytes_of(options));
+  options.cache->card_expert_bytes = two_slots;
+  const ModelPlan some = plan_model(options);
+  options.cache->card_expert_bytes = INT64_MAX;
+  const ModelPlan all = plan_model(options);
+  for (const ModelPlan* plan : {&some, &all}) expect_as_planned(options, *plan);
+  if (!rig.card()->has(kernels::kCapabilityPackedExperts)) {
+    EXPECT_EQ(all.memory.devices[0].total(), without.devices[0].total());
+    return;
+  }
+  EXPECT_GT(some.memory.devices[0].total(), without.devices[0].total());
+  EXPECT_EQ(some.memory.devices[0].total(),
+            without.devices[0].total() + rig.card()->table().taken_bytes(static_cast<uint64_t>(two_slots)));
+  EXPECT_GT(all.memory.devices[0].total(), some.memory.devices[0].total());
+  EXPECT_LT(some.memory.step_bytes[1], without.step_bytes[1]);
+  EXPECT_LT(all.memory.step_bytes[1], some.memory.step_bytes[1]);
+}
+
+TEST(HostExpertsPlan, FitsOnlyWithItsSlots) {
+  const auto source = std::make_shared<Exl2ExpertsSource>("qwen3_moe");
+  uint64_t limit = 0;
+  {
+    const CardAndHost rig;
+    if (!rig.card()->has(kernels::kCapabilityPackedExperts)) GTEST_SKIP() << "the card has no packed experts";
+    limit = plan_model(options_of(source, rig, {false, kAll})).memory.devices[0].total();
+  }
+  const CardAndHost rig(limit);
+  ModelPlanOptions options = options_of(source, rig, {false, kAll});
+  EXPECT_TRUE(fits(plan_model(options), options));
+  options.cache->card_expert_bytes = INT64_MAX;
+  EXPECT_FALSE(fits(plan_model(options), options));
 }
 
 TEST(HostExpertsPlan, RefusesADenseModel) {

@@ -13,6 +13,7 @@
 #include "core/models/model.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/golden_families.h"
 #include "tests/support/wrapped_backend.h"
 
 namespace quire::testing {
@@ -64,6 +65,14 @@ inline std::shared_ptr<const Model> load_placed(const std::string& path,
   options.devices = devices;
   options.placement = placement;
   return Model::load(options);
+}
+
+// Returns the names of the families with experts.
+inline std::vector<std::string> families_with_experts() {
+  std::vector<std::string> families;
+  for (const std::string& name : golden_families())
+    if (golden_family_config(name).find("expert") != std::string::npos) families.push_back(name);
+  return families;
 }
 
 // Returns the layers with experts that may lie apart; empty if one of them may not.

@@ -19,13 +19,6 @@ int32_t num_layers_of(const std::string& path) {
   return open_model_source(posix_file_system(), path)->config().num_layers;
 }
 
-std::vector<std::string> families_with_experts() {
-  std::vector<std::string> families;
-  for (const std::string& name : golden_families())
-    if (golden_family_config(name).find("expert") != std::string::npos) families.push_back(name);
-  return families;
-}
-
 class HostExperts : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {

@@ -1,6 +1,8 @@
 // Generated weights meet the same requirements as weights of files, and are the same for the same seed.
 #include "core/models/synthetic_model.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "core/config/model_config.h"
@@ -70,9 +72,10 @@ INSTANTIATE_TEST_SUITE_P(All, SyntheticFormats,
                          [](const auto& format) { return std::string(format.param); });
 
 TEST(SyntheticSpec, RefusesUnknownNames) {
-  for (const char* path : {"synthetic:llama-9", "synthetic:llama-3.2-1b,format=fp4",
-                           "synthetic:llama-3.2-1b,bits=9", "synthetic:llama-3.2-1b,bits=",
-                           "synthetic:llama-3.2-1b,head_bits=7", "synthetic:llama-3.2-1b,colour=red"}) {
+  for (const char* path :
+       {"synthetic:llama-9", "synthetic:llama-3.2-1b,format=fp4", "synthetic:llama-3.2-1b,bits=9",
+        "synthetic:llama-3.2-1b,bits=", "synthetic:llama-3.2-1b,head_bits=7", "synthetic:llama-3.2-1b,skew=9",
+        "synthetic:llama-3.2-1b,colour=red"}) {
     expect_error(ErrorCode::invalid_argument, {"is not"}, [path] { parse_synthetic_spec(path); });
   }
 }
@@ -91,6 +94,24 @@ TEST(SyntheticSpec, AHybridHasAttentionInEveryFourthLayer) {
   ASSERT_EQ(layers.size(), 32U);
   for (size_t i = 0; i < layers.size(); ++i)
     EXPECT_EQ(layers[i].find_attention() != nullptr, i % 4 == 3) << i;
+}
+
+// The first experts have larger scores, so they are chosen more often.
+TEST(SyntheticSpec, MayHaveASkewedRouter) {
+  const auto squares_of_rows = [](const char* path) {
+    LinearRequest request = request_of("model.layers.0.mlp.gate");
+    const auto weights = make_synthetic_weights(parse_synthetic_spec(path));
+    const std::vector<float> matrix = dequantize_reference(weights->linear(request).source());
+    std::vector<double> squares(static_cast<size_t>(request.num_out));
+    for (size_t i = 0; i < matrix.size(); ++i)
+      squares[i % squares.size()] += double{matrix[i]} * double{matrix[i]};
+    return squares;
+  };
+  const auto even = squares_of_rows("synthetic:qwen3-30b-a3b");
+  const auto skewed = squares_of_rows("synthetic:qwen3-30b-a3b,skew=2");
+  const auto last = static_cast<double>(even.size() - 1) / static_cast<double>(even.size());
+  EXPECT_NEAR(skewed.front() / even.front(), 1.0, 1e-6);
+  EXPECT_NEAR(skewed.back() / even.back(), std::exp(-4.0 * last), 1e-3);
 }
 
 TEST(SyntheticSpec, MayHaveFewerLayers) {

@@ -33,6 +33,7 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   out.max_logit_rows = options.max_tokens;
   out.max_pages_per_sequence = options.num_pages / options.max_sequences;
   out.max_seq_len = options.max_seq_len;
+  out.card_expert_bytes = options.card_expert_bytes;
   out.kv.page_tokens = options.page_tokens;
   out.kv.num_pages = options.num_pages;
   out.kv.key_format = out.kv.value_format = options.kv_format;
@@ -118,10 +119,11 @@ std::string refusal_of(const std::string& path) {
   return {};
 }
 
-TransformerRunner::TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options)
+TransformerRunner::TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options,
+                                     WeightsSource source)
     : model_(std::move(model)),
       options_(options),
-      executor_(model_->transformer(), executor_options(model_->shape(), options)),
+      executor_(model_->transformer(), executor_options(model_->shape(), options), std::move(source)),
       lines_(static_cast<size_t>(executor_.limits().num_state_slots)) {}
 
 void TransformerRunner::fork(int32_t from, int32_t to, int32_t num_tokens) {

@@ -48,6 +48,7 @@ struct RunnerOptions {
   // layers keep all pages, like other layers.
   int32_t window_pages = 0;
   int32_t max_seq_len = 0;  // 0: as many tokens as the pages of a sequence hold
+  uint64_t card_expert_bytes = 0;
 };
 
 // Tokens of one sequence in a step.
@@ -59,7 +60,12 @@ struct Feed {
 
 class TransformerRunner {
  public:
-  TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options);
+  // `source` is that of TransformerExecutor; steps then need acquire_weights.
+  TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options,
+                    WeightsSource source = nullptr);
+
+  void acquire_weights() { executor_.acquire_weights(); }
+  void release_weights() { executor_.release_weights(); }
 
   // Runs one step and returns the logits of all its tokens, [sum of tokens, vocabulary].
   std::vector<float> step(const std::vector<Feed>& feeds);
@@ -77,6 +83,7 @@ class TransformerRunner {
   std::vector<float> logits(const TokenIds& ids, int32_t chunk_tokens, int32_t slot = 0);
   // Returns the number of groups of layers with a window.
   size_t num_windows() const { return executor_.limits().windows.size(); }
+  const TransformerExecutor& executor() const { return executor_; }
   int32_t vocab_size() const { return model_->shape().vocab_size; }
 
  private:

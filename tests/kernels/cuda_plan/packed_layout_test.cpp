@@ -72,17 +72,16 @@ class PackedLayout : public ::testing::Test {
     buffer_.assign(offset + staged_bytes(expert_), 0xee);
     CopyPiece pieces[kMaxExpertPieces];
     PieceList copies = {pieces, 0};
-    PackedRecord record;
-    EXPECT_EQ(stage_expert(expert_, {buffer_.data(), buffer_.data(), offset}, copies, record),
-              buffer_.size());
+    uint8_t* const begin = buffer_.data() + offset;
+    EXPECT_EQ(stage_expert(expert_, {begin, begin}, copies), staged_bytes(expert_));
     EXPECT_LE(copies.count, kMaxExpertPieces);
     for (int32_t i = 0; i < copies.count; ++i) {
       auto* const to = static_cast<uint8_t*>(pieces[i].to);
-      EXPECT_GE(to, buffer_.data() + offset);
+      EXPECT_GE(to, begin + kRecordBytes);
       EXPECT_LE(to + pieces[i].bytes, buffer_.data() + buffer_.size());
       std::memcpy(to, pieces[i].from, pieces[i].bytes);
     }
-    return record;
+    return *reinterpret_cast<const PackedRecord*>(begin);
   }
 
   const StoredPart gate_{{{6, 1}, {4, 6}, {4, 2}}, 40, true};
@@ -137,15 +136,34 @@ TEST_F(PackedLayout, APartWithTheOrderOfTheFirstSharesIt) {
 }
 
 TEST_F(PackedLayout, TakesAtMostTheLimit) {
-  EXPECT_LE(staged_bytes(expert_) + sizeof(PackedRecord), staged_limit(weight_bytes(false)));
+  EXPECT_LE(staged_bytes(expert_), staged_limit(weight_bytes(false)));
   expert_.gate_up.parts[1].order = gate_.part.order;
-  EXPECT_LE(staged_bytes(expert_) + sizeof(PackedRecord), staged_limit(weight_bytes(true)));
+  EXPECT_LE(staged_bytes(expert_), staged_limit(weight_bytes(true)));
   const StoredPart deep({{2, 1000}}, 1, false);
   PackedExpert narrow;
   narrow.gate_up.num_parts = narrow.down.num_parts = 1;
   narrow.gate_up.parts[0] = narrow.down.parts[0] = deep.part;
-  EXPECT_LE(staged_bytes(narrow) + sizeof(PackedRecord),
-            staged_limit(2 * (deep.bytes + deep.features.size() * sizeof(int32_t))));
+  EXPECT_LE(staged_bytes(narrow), staged_limit(2 * (deep.bytes + deep.features.size() * sizeof(int32_t))));
+}
+
+// Slots are many, so their bound is close.
+TEST_F(PackedLayout, TakesAtMostASlot) {
+  EXPECT_LE(staged_bytes(expert_), slot_bytes(weight_bytes(false), 7));
+  for (const int32_t num_out : {1, 16, 48, 768}) {
+    for (const int32_t blocks : {1, 5, 1000}) {
+      const StoredPart part({{2, blocks}}, num_out, true);
+      const std::vector<std::pair<int32_t, int32_t>> single(static_cast<size_t>(blocks), {2, 1});
+      const StoredPart groups(single, num_out, true);
+      for (const StoredPart* of : {&part, &groups}) {
+        PackedExpert expert;
+        expert.gate_up.num_parts = expert.down.num_parts = 1;
+        expert.gate_up.parts[0] = expert.down.parts[0] = of->part;
+        const uint64_t bytes = 2 * (of->bytes + of->features.size() * sizeof(int32_t));
+        EXPECT_LE(staged_bytes(expert), slot_bytes(bytes, num_out)) << num_out << ", " << blocks;
+        EXPECT_LE(slot_bytes(bytes, num_out), bytes + bytes / 16 + 4352);
+      }
+    }
+  }
 }
 
 TEST_F(PackedLayout, PartsThatKernelsCannotWalkThroughHaveNoSize) {
@@ -157,7 +175,7 @@ TEST_F(PackedLayout, PartsThatKernelsCannotWalkThroughHaveNoSize) {
 }
 
 TEST(PackedSizes, HoldATileWhateverThePadding) {
-  EXPECT_EQ(packed_sizes({}).slot_bytes, 0U);
+  EXPECT_EQ(packed_sizes({}).staging_bytes, 0U);
   PackedExpertLimits limits;
   limits.staging_bytes = staging_bytes(1000, 4);
   limits.num_experts = 4;
@@ -168,7 +186,8 @@ TEST(PackedSizes, HoldATileWhateverThePadding) {
   limits.activated = 32;
   limits.num_out = 96;
   const PackedSizes sizes = packed_sizes(limits);
-  EXPECT_GE(sizes.slot_bytes, limits.staging_bytes);
+  EXPECT_GE(sizes.staging_bytes, limits.staging_bytes);
+  EXPECT_EQ(sizes.returned_floats, 0U);
   EXPECT_EQ(sizes.num_rows, 20U);
   EXPECT_GE(sizes.num_tiles, 4U);
   EXPECT_EQ(sizes.batch_rows, size_t{kPackedTileRows});
@@ -176,6 +195,9 @@ TEST(PackedSizes, HoldATileWhateverThePadding) {
   const size_t spans = (96 * kPackedRows - 1) / kSpanRows + 1;
   EXPECT_GE(sizes.scale_floats, kMaxPackedParts * spans * kPackedTileRows);
   EXPECT_EQ(sizes.token_floats, 960U);
+  limits.num_slots = 3;
+  limits.max_tokens = 100;
+  EXPECT_EQ(packed_sizes(limits).returned_floats, size_t{kMaxSlotTokens} * 2 * 96);
 }
 
 TEST(StagingBytes, AreThoseOfSeveralExperts) {

@@ -198,6 +198,7 @@ type functions struct {
 	Quire_cache_options_create func(*ErrorHandle) CacheOptionsHandle
 	Quire_cache_options_free func(CacheOptionsHandle, *ErrorHandle) int32
 	Quire_cache_options_set_ageing_ns func(CacheOptionsHandle, int64, *ErrorHandle) int32
+	Quire_cache_options_set_card_expert_bytes func(CacheOptionsHandle, int64, *ErrorHandle) int32
 	Quire_cache_options_set_close_timeout_ns func(CacheOptionsHandle, int64, *ErrorHandle) int32
 	Quire_cache_options_set_device_weight func(CacheOptionsHandle, float64, *ErrorHandle) int32
 	Quire_cache_options_set_drafter func(CacheOptionsHandle, int32, *ErrorHandle) int32
@@ -572,6 +573,8 @@ type functions struct {
 	Quire_stats_accepted_by_position func(StatsHandle, *int64, uint, *ErrorHandle) int64
 	Quire_stats_accepted_draft_tokens func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_cached_tokens func(StatsHandle, *ErrorHandle) int64
+	Quire_stats_card_expert_hits func(StatsHandle, *ErrorHandle) int64
+	Quire_stats_card_expert_misses func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_device_bytes func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_draft_tokens func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_free func(StatsHandle, *ErrorHandle) int32
@@ -700,6 +703,10 @@ func Quire_cache_options_free(handle CacheOptionsHandle, error *ErrorHandle) int
 
 func Quire_cache_options_set_ageing_ns(options CacheOptionsHandle, ageingNs int64, error *ErrorHandle) int32 {
 	return quire().Quire_cache_options_set_ageing_ns(options, ageingNs, error)
+}
+
+func Quire_cache_options_set_card_expert_bytes(options CacheOptionsHandle, bytes int64, error *ErrorHandle) int32 {
+	return quire().Quire_cache_options_set_card_expert_bytes(options, bytes, error)
 }
 
 func Quire_cache_options_set_close_timeout_ns(options CacheOptionsHandle, closeTimeoutNs int64, error *ErrorHandle) int32 {
@@ -2216,6 +2223,14 @@ func Quire_stats_accepted_draft_tokens(stats StatsHandle, error *ErrorHandle) in
 
 func Quire_stats_cached_tokens(stats StatsHandle, error *ErrorHandle) int64 {
 	return quire().Quire_stats_cached_tokens(stats, error)
+}
+
+func Quire_stats_card_expert_hits(stats StatsHandle, error *ErrorHandle) int64 {
+	return quire().Quire_stats_card_expert_hits(stats, error)
+}
+
+func Quire_stats_card_expert_misses(stats StatsHandle, error *ErrorHandle) int64 {
+	return quire().Quire_stats_card_expert_misses(stats, error)
 }
 
 func Quire_stats_device_bytes(stats StatsHandle, error *ErrorHandle) int64 {

@@ -1127,6 +1127,23 @@ int _wrap_quire_cache_options_set_step_stretch_native_75d2147792a4b276(quire_cac
 }
 
 
+int _wrap_quire_cache_options_set_card_expert_bytes_native_75d2147792a4b276(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_card_expert_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
@@ -2811,6 +2828,36 @@ long long _wrap_quire_stats_steps_native_75d2147792a4b276(quire_stats *_swig_go_
   arg2 = (quire_error **)_swig_go_1; 
   
   result = (int64_t)quire_stats_steps(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_stats_card_expert_hits_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_card_expert_hits(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_stats_card_expert_misses_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_card_expert_misses(arg1,arg2);
   _swig_go_result = result; 
   return _swig_go_result;
 }

@@ -103,7 +103,7 @@ func cacheOptions(name string, config server.ModelConfig) (quire.CacheOptions, e
 		return quire.CacheOptions{}, fmt.Errorf("kv_format must be f16, q8, q6, q4, fp8 or auto, not %q", config.KvFormat)
 	}
 	return quire.CacheOptions{Name: name, Drafter: drafterKind(config.Drafter), MaxDrafts: config.MaxDrafts, MaxTokens: int64(config.CacheTokens), MinTokens: int64(config.MinCacheTokens), MaxBatchSize: config.MaxJobs,
-		MaxSeqLen: int64(config.ContextTokens), KVFormat: format, PrefixBytes: config.PrefixBytes,
+		MaxSeqLen: int64(config.ContextTokens), KVFormat: format, CardExpertBytes: config.CardExpertBytes, PrefixBytes: config.PrefixBytes,
 		PrefixDirectory: config.PrefixDirectory, PrefixDirectoryBytes: config.PrefixDirectoryBytes}, nil
 }
 

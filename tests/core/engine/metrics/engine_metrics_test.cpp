@@ -271,6 +271,8 @@ TEST_F(EngineMetricsTest, NamesNeverChange) {
                                     "quire_cache_shard_bytes gauge",
                                     "quire_engine_failed gauge",
                                     "quire_steps_total counter",
+                                    "quire_card_expert_hits_total counter",
+                                    "quire_card_expert_misses_total counter",
                                     "quire_batch_fill histogram",
                                     "quire_step_sequences histogram",
                                     "quire_step_tokens histogram",
