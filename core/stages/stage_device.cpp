@@ -102,6 +102,17 @@ void refuse_steps(KernelTable& table) {
   table.all_gather = refuse;
 }
 
+void refuse_links(KernelTable& table) {
+  const Refusal refuse;
+  table.open_links = refuse;
+  table.make_link_id = refuse;
+  table.create_link = refuse;
+  table.poll_link = refuse;
+  table.send_by_link = refuse;
+  table.receive_by_link = refuse;
+  table.release_link = [](kernels::Link*) {};
+}
+
 // Fills the operations of layers and measurements.
 void refuse_operations(KernelTable& table) {
   const Refusal refuse;
@@ -165,6 +176,7 @@ KernelTable make_table(const StageDescription& description) {
   table.resume_shards = [](kernels::Communicator*) {};
   refuse_memory(table);
   refuse_steps(table);
+  refuse_links(table);
   refuse_operations(table);
   return table;
 }
