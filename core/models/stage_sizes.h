@@ -16,6 +16,8 @@ struct StagePosition {
   bool waits_within_steps = false;  // layers of the stage have host experts
   int32_t num_shards = 1;
   bool gathers_on_host = false;  // see PipelineStage
+  int32_t num_links =
+      0;  // stages of other processes whose rows come from the device of this one, and return to it
   // Sizes of the host experts that the device multiplies if they have many rows; without max_tokens.
   kernels::PackedExpertLimits packed{};
 };

@@ -81,4 +81,11 @@ void StageConnection::lose(std::string_view why) {
   throw Error(ErrorCode::device_lost, "the stage {} is lost: it sent a malformed answer: {}", name_, why);
 }
 
+void StageConnection::lose_link(std::string_view why) {
+  ++counters_->num_losses;
+  if (is_lost()) channel_->send({});  // throws the reason of the loss
+  channel_->close();
+  throw Error(ErrorCode::device_lost, "the stage {} is lost: {}", name_, why);
+}
+
 }  // namespace quire

@@ -43,7 +43,8 @@ void copy_text(const std::string& text, char (&out)[kBytes]) {
 kernels::Status device_info(const kernels::Device* device, kernels::DeviceInfo* info) {
   const StageHandle& stage = *handle_of(device);
   copy_text(stage.description.device, info->name);
-  copy_text(stage.description.detail, info->detail);
+  const std::string transport = stage.counters->transport();
+  copy_text(stage.description.detail + (transport.empty() ? "" : "; " + transport), info->detail);
   info->total_bytes = stage.description.total_bytes;
   info->free_bytes = stage.counters->free_bytes;
   info->num_units = stage.description.num_units;
