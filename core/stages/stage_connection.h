@@ -73,6 +73,10 @@ class StageConnection {
                    gsl::span<const std::byte> rest = {}, uint64_t most_bytes = kPlainMessageBytes,
                    const ChannelWait& wait = {});
 
+  // The two halves of a call, if one thread alone uses the connection and does something else between them.
+  void begin(StageRequest request, gsl::span<const std::byte> fields);
+  StageAnswer end(const ChannelWait& wait = {});
+
   // Does the same for structs of messages.h.
   template <typename Answer, typename Fields>
   Answer ask(StageRequest request, Fields fields, const ChannelWait& wait = {}) {
@@ -100,6 +104,11 @@ class StageConnection {
   void close() noexcept { channel_->close(); }
 
  private:
+  template <typename Body>
+  auto counting_loss(const Body& body);
+  void send_request(StageRequest request, gsl::span<const std::byte> fields, gsl::span<const std::byte> rest,
+                    uint64_t most_bytes) QUIRE_REQUIRES(call_mutex_);
+  StageAnswer receive_answer(const ChannelWait& wait) QUIRE_REQUIRES(call_mutex_);
   // Runs `body`, and ends the connection if it finds the answer malformed.
   template <typename Body>
   auto sound(const Body& body) {

@@ -1,6 +1,7 @@
 #include "core/stages/stage_host.h"
 
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "core/base/error.h"
@@ -35,21 +36,41 @@ struct PagesField {
   }
 };
 
+// Connects both ends, of which each needs the other to do so at the same time. Returns the own one, after the
+// answer of the stage.
+std::unique_ptr<RowLink> connect_ends(StageConnection& connection, const DeviceContext& home,
+                                      const kernels::LinkId& id, const ChannelWait& wait) {
+  std::unique_ptr<RowLink> link;
+  std::exception_ptr failure;
+  connection.begin(StageRequest::finish_link, {});
+  try {
+    link = std::make_unique<RowLink>(home, id, 0);
+    link->connect({connection.is_lost(), kLinkTime});
+  } catch (const Error&) {
+    failure = std::current_exception();
+    link = nullptr;
+  }
+  try {
+    connection.end(wait);
+  } catch (const Error&) {
+    if (failure == nullptr || connection.is_lost()) throw;
+  }
+  if (failure != nullptr) std::rethrow_exception(failure);
+  return link;
+}
+
 // Connects a context with the card of the stage. Throws why not, after both sides have given it up.
 std::unique_ptr<RowLink> connect_link(StageConnection& connection, const DeviceContext& home) {
   const SignalBlocker blocked;  // for the threads of NCCL
   kernels::LinkId id;
   home.check(home.table().make_link_id(home.device()->handle(), &id), "naming a link");
-  const ChannelWait wait{nullptr, steady_clock().now() + 2 * kLinkTime};
+  const ChannelWait wait{nullptr, steady_clock().now() + 3 * kLinkTime};
   connection.ask<NoFields>(StageRequest::begin_link, LinkRequest{{std::begin(id.bytes), std::end(id.bytes)}},
                            wait);
   try {
-    auto link = std::make_unique<RowLink>(home, id, 0);
-    link->connect({connection.is_lost(), kLinkTime});
-    connection.ask<NoFields>(StageRequest::finish_link, NoFields(), wait);
-    return link;
+    return connect_ends(connection, home, id, wait);
   } catch (const Error&) {
-    connection.ask<NoFields>(StageRequest::drop_link, NoFields(), wait);
+    if (!connection.is_lost()) connection.ask<NoFields>(StageRequest::drop_link, NoFields(), wait);
     throw;
   }
 }
@@ -109,10 +130,11 @@ class StageExecutor final : public RemoteExecutor {
     write_batch(batch, wire_);
     // The stage receives before it computes and sends before it answers. Its rows are received after the
     // answer, so that the card of this process waits for no computation.
+    connection_->begin(StageRequest::forward_linked, wire_.bytes());
     over_link(
         [&](RowLink& link) { link.send(device_rows, batch.num_tokens(), columns, connection_->is_lost()); });
     try {
-      connection_->call(StageRequest::forward_linked, wire_.bytes());
+      connection_->end();
     } catch (const Error&) {  // rows may have been sent that the stage has not received
       link_ = nullptr;
       connection_->close();

@@ -173,7 +173,6 @@ TEST_F(StageLinks, FallBackToTcpWithTheReason) {
   StageDeviceChoice without = choice();
   without.library.clear();
   expect_tcp(*start(without), {"the stage: libnccl.so.2 was not found"});
-  expect_tcp(*start({"cpu:0"}), {"the stage: the CPU has no links"});
   expect_tcp(*start_with("old"), {"the stage: NCCL 2.17.1 is too old"});
   expect_tcp(*start_with("other"), {"this process has NCCL 2.27.3, the stage NCCL 2.26.2"});
   expect_tcp(*start_with("refuse"), {"linking", "NCCL 2.27.3"});
@@ -239,8 +238,7 @@ TEST_P(StageLinkLoss, EndsTheJobsInBoundedTime) {
   jobs.clear();
   expect_freed(cache, model);
   // The card goes on.
-  EXPECT_EQ(make_cache(load_on(QUIRE_EMBEDDED_MODEL, {card_}))->submit(endless_request())->wait(kPatience),
-            true);
+  EXPECT_FALSE(logits(load_on(QUIRE_EMBEDDED_MODEL, {card_})).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, StageLinkLoss, ::testing::Values(SIGKILL, SIGSTOP, SIGTERM));
