@@ -10,8 +10,7 @@ import (
 
 // RuntimeOptions holds the settings of a runtime. The zero value takes every default.
 type RuntimeOptions struct {
-	// The number of threads that compute on the CPU, including the engine thread: 1 to 1024. 0, the default, means one
-	// per core.
+	// The number of CPU threads, including the engine thread: 1 to 1024. 0, the default: one per core.
 	NumThreads int
 
 	// The device of models that name none: "cpu", the default, "cuda:0" and so on, or beside one of these a stage
@@ -31,6 +30,11 @@ type RuntimeOptions struct {
 	// It is read when the runtime is created. Default: none.
 	StageKeyFile string
 
+	// How activations travel to the stages: "auto" (default), "tcp" or "nccl". "auto" takes NCCL between CUDA devices
+	// if both processes have the same libnccl.so.2, otherwise TCP, with the same results. By NCCL they are neither
+	// authenticated nor encrypted (docs/server.md). "nccl" refuses TCP.
+	StageTransport string
+
 	// The bytes that the weights and caches of the runtime may take together on one device, given by its name ("cpu",
 	// "cuda:0"). A load or a cache beyond the budget fails with CodeOutOfMemory before any memory is taken. 0, the
 	// default of each device, means no limit. For the name "pinned", the bytes limit the pinned host memory that holds
@@ -48,6 +52,7 @@ func (o *RuntimeOptions) fill(s *settings[native.RuntimeOptionsHandle]) {
 	set(s, native.Quire_runtime_options_set_device, o.Device)
 	set(s, native.Quire_runtime_options_set_stages, o.Stages)
 	set(s, native.Quire_runtime_options_set_stage_key_file, o.StageKeyFile)
+	set(s, native.Quire_runtime_options_set_stage_transport, o.StageTransport)
 	for key, value := range o.MemoryBudgets {
 		s.apply(func(target native.RuntimeOptionsHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_runtime_options_set_memory_budget(target, key, value, e)

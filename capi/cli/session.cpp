@@ -106,6 +106,11 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
          "Device that runs the model: cpu, cuda:0 (default: cpu); several divide its layers, or each layer "
          "with --shards: cuda:0,cuda:1; tcp://HOST:PORT is a stage of another host (quire stage)")
       ->type_name("NAMES");
+  app.add_option(
+         "--stage-transport", choice.stage_transport,
+         "How activations travel to the stages in --device: auto (NCCL if both processes have it), tcp or "
+         "nccl (default: auto)")
+      ->type_name("NAME");
   app.add_option("--stage-key", choice.stage_key_file, "File with the key of the stages in --device")
       ->type_name("FILE");
   app.add_option("--split", choice.split,
@@ -173,6 +178,8 @@ Runtime open_runtime(const ModelChoice& choice) {
   }
   if (!choice.stage_key_file.empty())
     call(quire_runtime_options_set_stage_key_file, options.get(), choice.stage_key_file);
+  if (!choice.stage_transport.empty())
+    call(quire_runtime_options_set_stage_transport, options.get(), choice.stage_transport);
   call(quire_runtime_options_set_log_sink, options.get(), show_log_line, nullptr);
   return Runtime(call(quire_runtime_create, options.get()));
 }

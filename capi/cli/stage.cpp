@@ -17,6 +17,7 @@ struct StageOptions {
   std::string device;
   std::string models;
   std::string memory;
+  std::string transport;
   int num_threads = 0;
 };
 
@@ -30,6 +31,8 @@ Runtime open_runtime_of(const StageOptions& options) {
     call(quire_runtime_options_set_num_threads, runtime.get(), options.num_threads);
   if (!options.device.empty()) call(quire_runtime_options_set_device, runtime.get(), options.device);
   call(quire_runtime_options_set_stage_key_file, runtime.get(), options.key_file);
+  if (!options.transport.empty())
+    call(quire_runtime_options_set_stage_transport, runtime.get(), options.transport);
   call(quire_runtime_options_set_log_level, runtime.get(), QUIRE_LOG_INFO);
   call(quire_runtime_options_set_log_sink, runtime.get(), show_line, nullptr);
   return Runtime(call(quire_runtime_create, runtime.get()));
@@ -67,7 +70,8 @@ constexpr const char* kNotes =
   quire chat --model DIR --device cuda:0,tcp://10.0.0.2:7430 --stage-key FILE
 
 The stage reads the files of the model from its own disk and refuses others. What it sends and receives is
-authenticated and not encrypted: use a private network. SIGINT or SIGTERM ends it.
+authenticated and not encrypted: use a private network. Activations that travel by NCCL are not authenticated;
+--transport tcp forbids it. SIGINT or SIGTERM ends it.
 
 Examples:
   openssl rand -hex 32 > stage.key
@@ -96,6 +100,10 @@ Command add_stage(CLI::App& root) {
          "Directory in which models are looked up by the end of the host's path (default: none, which "
          "allows synthetic models only)")
       ->type_name("DIR");
+  app->add_option(
+         "--transport", options->transport,
+         "How activations travel: auto (NCCL if host and stage have it), tcp or nccl (default: auto)")
+      ->type_name("NAME");
   app->add_option("--threads", options->num_threads,
                   "Threads that compute on the CPU (default: one per core)")
       ->type_name("N");

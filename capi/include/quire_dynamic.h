@@ -416,6 +416,7 @@
   X(int32_t, runtime_options_set_memory_budget, (quire_runtime_options* options, const char* text, size_t text_len, int64_t bytes, quire_error** error)) \
   X(int32_t, runtime_options_set_num_threads, (quire_runtime_options* options, int32_t num_threads, quire_error** error)) \
   X(int32_t, runtime_options_set_stage_key_file, (quire_runtime_options* options, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, runtime_options_set_stage_transport, (quire_runtime_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, runtime_options_set_stages, (quire_runtime_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, runtime_set_memory_budget, (quire_runtime* runtime, const char* text, size_t text_len, int64_t bytes, quire_error** error)) \
   X(int64_t, stats_accepted_by_position, (quire_stats* stats, int64_t* out_counts, size_t out_capacity, quire_error** error)) \

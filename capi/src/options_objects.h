@@ -16,6 +16,7 @@
 #include "core/base/mutex.h"
 #include "core/drafting/drafting_options.h"
 #include "core/engine/model/device_list.h"
+#include "core/stages/stage_link.h"
 
 namespace quire::capi {
 
@@ -53,6 +54,7 @@ struct RuntimeSettings {
   std::string device = "cpu";
   std::string stages;          // names separated by commas; empty: none but those of `device`
   std::string stage_key_file;  // empty: none
+  StageTransport stage_transport = StageTransport::automatic;
   int32_t log_level = QUIRE_LOG_WARNING;
   quire_log_fn log_sink = nullptr;
   void* log_user_data = nullptr;

@@ -14,7 +14,7 @@ namespace quire::capi {
 RuntimeShare::RuntimeShare(const RuntimeSettings& settings)
     : log_gate_(std::make_shared<LogGate>(settings.log_level, settings.log_sink, settings.log_user_data)),
       devices_(find_backends(), settings.device, {.num_threads = settings.num_threads},
-               {settings.stages, settings.stage_key_file}) {
+               {settings.stages, settings.stage_key_file, settings.stage_transport}) {
   RuntimeOptions options;
   options.log = make_log(log_gate_);
   for (const auto& [device, bytes] : settings.memory_budgets) {

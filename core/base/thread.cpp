@@ -1,30 +1,14 @@
 #include "core/base/thread.h"
 
-#include <csignal>
 #include <pthread.h>
 #include <system_error>
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/signal_blocker.h"
 
 namespace quire {
 namespace {
-
-// Guard that blocks every signal during its lifetime; a thread started meanwhile inherits the mask.
-class SignalBlocker {
- public:
-  SignalBlocker() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &previous_);
-  }
-  SignalBlocker(const SignalBlocker&) = delete;
-  SignalBlocker& operator=(const SignalBlocker&) = delete;
-  ~SignalBlocker() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
-
- private:
-  sigset_t previous_{};
-};
 
 class SystemThread final : public Thread {
  public:

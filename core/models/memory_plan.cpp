@@ -58,7 +58,7 @@ MemoryBytes bytes_of(const RemoteCacheBytes& cache) {
 MemoryBytes plan_stage_of_shard(const Transformer& of, size_t stage_idx,
                                 const TransformerExecutorOptions& options) {
   const auto& remote = of.stages[stage_idx].remote;
-  if (remote != nullptr) return bytes_of(remote->plan_cache(options));
+  if (remote != nullptr) return bytes_of(remote->plan_cache(options, of.is_linked(stage_idx)));
   return plan_stage(*of.stages[stage_idx].device,
                     stage_sizes(position_of_stage(of, stage_idx), of.shape, options));
 }
@@ -131,7 +131,7 @@ StageCachePlan plan_cache_of(const Transformer& of, size_t stage_idx,
                              const TransformerExecutorOptions& options) {
   const PipelineStage& stage = of.stages[stage_idx];
   if (stage.remote != nullptr) {
-    RemoteCacheBytes cache = stage.remote->plan_cache(options);
+    RemoteCacheBytes cache = stage.remote->plan_cache(options, of.is_linked(stage_idx));
     return {bytes_of(cache), std::move(cache.layers)};
   }
   StageCachePlan plan = {plan_stage_of_shard(of, stage_idx, options), {}};
@@ -284,9 +284,10 @@ DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
   return all;
 }
 
-DeviceDemand demand_of(const RemoteLayers& layers, const TransformerExecutorOptions& options) {
+DeviceDemand demand_of(const RemoteLayers& layers, const TransformerExecutorOptions& options,
+                       bool is_linked) {
   const RemoteWeightBytes& weights = layers.bytes();
-  const RemoteCacheBytes cache = layers.plan_cache(options);
+  const RemoteCacheBytes cache = layers.plan_cache(options, is_linked);
   DeviceDemand demand;
   demand.stage_bytes = weights.ropes + cache.workspace;
   for (size_t i = 0; i < weights.layers.size(); ++i)

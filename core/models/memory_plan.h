@@ -89,8 +89,9 @@ DeviceDemand demand_of_shard(const Transformer& transformer, int32_t rank, bool 
                              const TransformerExecutorOptions& options);
 DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
                        const TransformerExecutorOptions& options);
-// Returns the demand on the device of another process, from all layers of the model built there.
-DeviceDemand demand_of(const RemoteLayers& layers, const TransformerExecutorOptions& options);
+// Returns the demand on the device of another process, from all layers of the model built there. is_linked:
+// see RemoteLayers::plan_cache.
+DeviceDemand demand_of(const RemoteLayers& layers, const TransformerExecutorOptions& options, bool is_linked);
 
 // Returns the bytes of a cache of a stage alone (Transformer::is_inner).
 RemoteCacheBytes plan_inner_stage(const Transformer& stage, const TransformerExecutorOptions& options);

@@ -73,6 +73,10 @@ class RemoteExecutor {
   // Passes rows through the layers: [T, hidden], in place. A layer reads the copies, the lengths, the page
   // tables and the states of the batch.
   virtual void forward(const Batch& batch, gsl::span<float> rows) = 0;
+  // Returns whether rows travel from card to card. If they do, forward_linked does the same with rows in the
+  // memory of the context that the executor was created with, [T, columns], and `forward` is not called.
+  virtual bool is_linked() const = 0;
+  virtual void forward_linked(const Batch& batch, float* device_rows, int32_t columns) = 0;
   virtual void set_num_pages(int32_t num_pages) = 0;
   // See Executor::page_bytes and the functions after it.
   virtual uint64_t page_bytes(int32_t table) const = 0;
@@ -88,10 +92,15 @@ class RemoteLayers {
  public:
   virtual ~RemoteLayers() = default;
   virtual const RemoteWeightBytes& bytes() const = 0;
+  // Returns the memory that a link to the other process takes on a device of this one, so that rows travel
+  // from card to card; 0: they cannot.
+  virtual uint64_t link_bytes(const Device& home) const = 0;
   // Returns the bytes that create_executor will take, computed by the backend of the other process.
-  virtual RemoteCacheBytes plan_cache(const TransformerExecutorOptions& options) const = 0;
-  virtual std::unique_ptr<RemoteExecutor> create_executor(
-      const TransformerExecutorOptions& options) const = 0;
+  // is_linked: link_bytes of the device of the context that it will be given is not 0.
+  virtual RemoteCacheBytes plan_cache(const TransformerExecutorOptions& options, bool is_linked) const = 0;
+  // `home` has the rows before and after the layers. The executor keeps it alive if it links it.
+  virtual std::unique_ptr<RemoteExecutor> create_executor(const TransformerExecutorOptions& options,
+                                                          const DeviceContext& home) const = 0;
 };
 
 // A process that has a device for layers. Any thread.

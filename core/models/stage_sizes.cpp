@@ -79,6 +79,16 @@ kernels::PackedExpertLimits packed_limits(const PipelineStage& stage) {
   return all;
 }
 
+// Returns the number of stages of other processes that the first shard of a stage is linked to.
+int32_t num_links(const Transformer& transformer, size_t stage_idx) {
+  if (transformer.shard.rank != 0 || transformer.stages[stage_idx].remote != nullptr) return 0;
+  int32_t count = 0;
+  for (size_t i = stage_idx + 1; i < transformer.stages.size() && transformer.stages[i].remote != nullptr;
+       ++i)
+    count += transformer.is_linked(i) ? 1 : 0;
+  return count;
+}
+
 }  // namespace
 
 StagePosition position_of_stage(const Transformer& transformer, size_t stage_idx) {
@@ -100,6 +110,7 @@ StagePosition position_of_stage(const Transformer& transformer, size_t stage_idx
       std::any_of(stage.layers.begin(), stage.layers.end(),
                   [](const TransformerLayer& layer) { return layer.feed_forward.on_host; });
   place.packed = packed_limits(stage);
+  place.num_links = num_links(transformer, stage_idx);
   return place;
 }
 
@@ -129,6 +140,7 @@ StageSizes stage_sizes(const StagePosition& place, const TransformerShape& shape
   sizes.context = context_limits(shape, options);
   sizes.context.waits_within_steps = place.waits_within_steps ? 1 : 0;
   if (place.crosses_backends || place.waits_within_steps) sizes.context.handed_columns = shape.hidden_size;
+  sizes.context.num_links = place.num_links + (options.is_linked ? 1 : 0);
   sizes.context.packed = place.packed;
   if (place.packed.staging_bytes > 0) {
     kernels::PackedExpertLimits& packed = sizes.context.packed;

@@ -16,6 +16,8 @@ struct StagePosition {
   bool waits_within_steps = false;  // layers of the stage have host experts
   int32_t num_shards = 1;
   bool gathers_on_host = false;  // see PipelineStage
+  // Stages of other processes whose rows come from the device of this one, and return to it.
+  int32_t num_links = 0;
   // Sizes of the host experts that the device can multiply; without max_tokens, and a slot for each expert.
   kernels::PackedExpertLimits packed{};
 };

@@ -94,6 +94,18 @@ void Transformer::spread(const ForwardPass& pass) const {
     give(space.at(kind), shape.columns.scratch[static_cast<size_t>(kind)]);
 }
 
+size_t Transformer::home_of(size_t stage_idx) const {
+  Expects(stage_idx > 0);
+  size_t home = stage_idx - 1;
+  while (home > 0 && stages[home].remote != nullptr) --home;
+  return home;
+}
+
+bool Transformer::is_linked(size_t stage_idx) const {
+  const auto& remote = stages[stage_idx].remote;
+  return remote != nullptr && remote->link_bytes(*stages[home_of(stage_idx)].device) > 0;
+}
+
 std::vector<std::shared_ptr<Device>> Transformer::devices() const {
   std::vector<std::shared_ptr<Device>> devices;
   for (size_t i = 0; i < stages.size(); ++i) {

@@ -63,6 +63,12 @@ struct Transformer {
 
   // Returns whether the stage computes the head.
   bool is_last(size_t stage_idx) const { return !is_inner && stage_idx + 1 == stages.size(); }
+  // Returns the last stage before this one that lies in this process. Rows pass through its device on the way
+  // between stages of other processes.
+  size_t home_of(size_t stage_idx) const;
+  // Returns whether rows travel from card to card between the home of a stage of another process and the
+  // stage.
+  bool is_linked(size_t stage_idx) const;
   // Returns the shard of a rank. Called on the first shard.
   const Transformer& at_rank(int32_t rank) const {
     return rank == 0 ? *this : peers[static_cast<size_t>(rank) - 1];

@@ -39,7 +39,7 @@ std::vector<StageShards> allocate_stages(const Transformer& transformer,
   std::vector<StageShards> stages(transformer.stages.size());
   for (size_t i = 0; i < stages.size(); ++i) {
     if (const auto& remote = transformer.stages[i].remote; remote != nullptr) {
-      stages[i].remote = remote->create_executor(options);
+      stages[i].remote = remote->create_executor(options, stages[transformer.home_of(i)].first().context);
       continue;
     }
     std::vector<StageShardState>& shards = stages[i].shards;
@@ -325,13 +325,31 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   }
 }
 
-// Passes the rows through the layers of another process. They lie in the transfer buffer before and after it.
+// Passes the rows through the layers of another process. With a link they are in the residual stream of the
+// home before and after it, otherwise in the transfer buffer.
 void TransformerExecutor::run_remote(size_t stage_idx, const Batch& batch) {
+  RemoteExecutor& remote = *stages_[stage_idx].remote;
   const int32_t num_tokens = batch.num_tokens();
-  const StageShards& before = stages_[stage_idx - 1];
-  if (before.remote == nullptr) read_rows(before.first(), num_tokens, rows_.buffer.get());
+  const StageShardState& home = home_of(stage_idx);
+  const bool are_on_device = leaves_rows_on_device(stage_idx - 1);
+  if (remote.is_linked()) {
+    if (!are_on_device) write_rows(home, rows_.buffer.get(), num_tokens);
+    home.context.check(home.context.table().synchronize(home.context.handle()), "computing a stage");
+    return remote.forward_linked(batch, home.memory.workspace().hidden, limits_.hidden_size);
+  }
+  if (are_on_device) read_rows(home, num_tokens, rows_.buffer.get());
   const size_t count = static_cast<size_t>(num_tokens) * static_cast<size_t>(limits_.hidden_size);
-  stages_[stage_idx].remote->forward(batch, {rows_.buffer.get(), count});
+  remote.forward(batch, {rows_.buffer.get(), count});
+}
+
+const StageShardState& TransformerExecutor::home_of(size_t stage_idx) const {
+  return stages_[weights_.current->home_of(stage_idx)].first();
+}
+
+// Returns false if the rows are in the transfer buffer after the stage.
+bool TransformerExecutor::leaves_rows_on_device(size_t stage_idx) const {
+  const auto& remote = stages_[stage_idx].remote;
+  return remote == nullptr || remote->is_linked();
 }
 
 void TransformerExecutor::run_rows(const Batch& batch, gsl::span<float> rows) {
@@ -339,6 +357,11 @@ void TransformerExecutor::run_rows(const Batch& batch, gsl::span<float> rows) {
   const auto forget = gsl::finally([this] { rows_.input = nullptr; });
   run_stage(0, batch);
   read_rows(stages_.front().first(), batch.num_tokens(), rows.data());
+}
+
+void TransformerExecutor::run_received(const Batch& batch) {
+  run_stage(0, batch);
+  wait_for_all("computing a stage");
 }
 
 // Reads the residual stream to host memory, and waits for it.
@@ -354,11 +377,14 @@ void TransformerExecutor::read_rows(const StageShardState& from, int32_t num_tok
 // because each layer stores keys and values of every token.
 void TransformerExecutor::receive_rows(size_t stage_idx, int32_t num_tokens) {
   const StageShardState& to = stages_[stage_idx].first();
-  if (stage_idx > 0 && stages_[stage_idx - 1].remote == nullptr)
-    return transfer_rows(residual_stream(stages_[stage_idx - 1].first()), residual_stream(to), num_tokens,
+  if (stage_idx > 0 && leaves_rows_on_device(stage_idx - 1))
+    return transfer_rows(residual_stream(home_of(stage_idx)), residual_stream(to), num_tokens,
                          limits_.hidden_size);
   const float* const rows = stage_idx > 0 ? rows_.buffer.get() : rows_.input;
-  if (rows == nullptr) return;
+  if (rows != nullptr) write_rows(to, rows, num_tokens);
+}
+
+void TransformerExecutor::write_rows(const StageShardState& to, const float* rows, int32_t num_tokens) const {
   to.context.check(to.context.table().write_rows(to.context.handle(), rows, num_tokens, limits_.hidden_size,
                                                  to.memory.workspace().hidden),
                    "writing the residual stream");

@@ -28,6 +28,7 @@ struct TransformerExecutorOptions {
   uint64_t card_expert_bytes = 0;
   int32_t chunk_pages = 0;                           // pages by which a cache grows or shrinks
   const ThreadFactory* threads = &system_threads();  // for the shards
+  bool is_linked = false;  // of a stage alone: rows come from the card of another process
 };
 
 // Values in mappings of their own. The heap would hand out a large block as a mapping once, and after it was
@@ -93,6 +94,8 @@ class TransformerExecutor final : public Executor {
   // For a stage alone (Transformer::is_inner): passes the rows of a batch through its layers, [T, hidden], in
   // place, and waits.
   void run_rows(const Batch& batch, gsl::span<float> rows);
+  // The same for rows that are in the residual stream of last_stage already.
+  void run_received(const Batch& batch);
 
   // Memory and context of the last stage's first shard, which computes the logits.
   const StageShardState& last_stage() const { return stages_.back().first(); }
@@ -144,7 +147,10 @@ class TransformerExecutor final : public Executor {
   void run_shard(size_t stage_idx, int32_t rank, const Batch& batch);
   void receive_rows(size_t stage_idx, int32_t num_tokens);
   void read_rows(const StageShardState& from, int32_t num_tokens, float* rows) const;
+  void write_rows(const StageShardState& to, const float* rows, int32_t num_tokens) const;
   void run_remote(size_t stage_idx, const Batch& batch);
+  const StageShardState& home_of(size_t stage_idx) const;
+  bool leaves_rows_on_device(size_t stage_idx) const;
   void acquire_remote_weights();
   void norm_all_rows(int32_t num_tokens);
   template <typename PiecesOf, typename Visit>

@@ -11,7 +11,7 @@
 namespace quire {
 
 // Changes whenever a message of the protocol changes.
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 // Part that a process has in a connection. A host connects to a stage.
 enum class PeerRole : uint8_t { host, stage };

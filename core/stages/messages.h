@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/models/remote_stage.h"
 #include "core/models/transformer_executor.h"
+#include "core/stages/stage_link.h"
 #include "core/stages/wire.h"
 
 namespace quire {
@@ -27,7 +28,11 @@ enum class StageRequest : uint8_t {
   write_page = 11,
   read_state = 12,
   write_state = 13,
-  close = 14,  // frees all that the connection has
+  close = 14,       // frees all that the connection has
+  begin_link = 15,  // begins to connect the cards of both processes, so that rows travel between them
+  finish_link = 16,
+  drop_link = 17,
+  forward_linked = 18,
 };
 
 // Largest number of bytes of a request or answer beside rows, pages and page tables.
@@ -48,10 +53,12 @@ struct StageDescription {
   kernels::DType activation_dtype = kernels::DType::f32;
   uint64_t total_bytes = 0;
   int32_t num_units = 0;
+  LinkOffer links;
 
   template <typename Wire>
   void fields(Wire& wire) {
-    wire(version, table, device, detail, capabilities, mechanisms, activation_dtype, total_bytes, num_units);
+    wire(version, table, device, detail, capabilities, mechanisms, activation_dtype, total_bytes, num_units,
+         links.library, links.refusal);
   }
 };
 
@@ -94,7 +101,7 @@ struct CacheRequest {
     CachePages& kv = options.kv;
     wire(id, options.max_tokens, options.max_sequences, options.max_pages_per_sequence, options.max_seq_len,
          options.chunk_pages, kv.key_format, kv.value_format, kv.page_tokens, kv.num_pages,
-         kv.num_state_slots, kv.least_pages, kv.least_state_slots, windows);
+         kv.num_state_slots, kv.least_pages, kv.least_state_slots, windows, options.is_linked);
     kv.windows.clear();
     for (size_t i = 0; i + 1 < windows.size(); i += 2) kv.windows.push_back({windows[i], windows[i + 1]});
   }
@@ -131,6 +138,16 @@ struct StoredPart {
   template <typename Wire>
   void fields(Wire& wire) {
     wire(of, index);
+  }
+};
+
+// The name of a link.
+struct LinkRequest {
+  std::vector<uint8_t> id;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(id);
   }
 };
 

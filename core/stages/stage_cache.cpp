@@ -101,9 +101,54 @@ void StageCache::release_weights() {
   current_ = nullptr;
 }
 
-gsl::span<const float> StageCache::forward(WireReader& message) {
+void StageCache::begin_link(const LinkRequest& request) {
+  kernels::LinkId id;
+  if (request.id.size() != sizeof id.bytes)
+    throw Error(ErrorCode::format, "the name of a link has {} bytes", request.id.size());
+  std::copy(request.id.begin(), request.id.end(), id.bytes);
+  link_.reset();
+  link_.emplace(executor_.last_stage().context, id, 1);
+}
+
+// Runs `transfer` with the link, and drops the link if that fails.
+template <typename Transfer>
+void StageCache::over_link(Transfer transfer) {
+  if (!link_) throw Error(ErrorCode::format, "the cache has no link");
+  try {
+    transfer(*link_);
+  } catch (const Error&) {
+    link_.reset();
+    throw;
+  }
+}
+
+void StageCache::finish_link(const std::atomic<bool>& is_lost) {
+  over_link([&](RowLink& link) { link.connect({is_lost, kLinkTime}); });
+}
+
+void StageCache::receive_rows(WireReader& message, const std::atomic<bool>& is_lost) {
+  read_checked_batch(message);
+  message.finish();
+  over_link([&](RowLink& link) {
+    link.receive(executor_.last_stage().memory.workspace().hidden, batch_.num_tokens(),
+                 executor_.limits().hidden_size, is_lost);
+  });
+}
+
+void StageCache::send_rows(const std::atomic<bool>& is_lost) {
+  over_link([&](RowLink& link) {
+    link.send(executor_.last_stage().memory.workspace().hidden, batch_.num_tokens(),
+              executor_.limits().hidden_size, is_lost);
+  });
+}
+
+void StageCache::read_checked_batch(WireReader& message) {
   if (current_ == nullptr) throw Error(ErrorCode::invalid_argument, "the cache has no weights");
   read_batch(message, executor_.limits(), num_pages_, batch_);
+}
+
+gsl::span<const float> StageCache::forward(WireReader& message) {
+  read_checked_batch(message);
   const gsl::span<const std::byte> bytes = message.rest();
   const size_t count =
       static_cast<size_t>(batch_.num_tokens()) * static_cast<size_t>(executor_.limits().hidden_size);

@@ -10,6 +10,7 @@
 #include "core/models/transformer_executor.h"
 #include "core/stages/messages.h"
 #include "core/stages/stage_memory.h"
+#include "core/tensor/row_link.h"
 
 namespace quire {
 
@@ -52,6 +53,15 @@ class StageCache {
   // Reads a batch and rows from the message, and returns the rows after the layers. They are valid until the
   // next call.
   gsl::span<const float> forward(WireReader& message);
+  // Connects the card with that of the host, so that rows travel between them; see RowLink.
+  void begin_link(const LinkRequest& request);
+  void finish_link(const std::atomic<bool>& is_lost);
+  void drop_link() { link_.reset(); }
+  // The parts of a pass whose rows come by the link: reads a batch from the message and receives its rows,
+  // computes, and begins to send the rows back.
+  void receive_rows(WireReader& message, const std::atomic<bool>& is_lost);
+  void compute_received() { executor_.run_received(batch_); }
+  void send_rows(const std::atomic<bool>& is_lost);
   void set_num_pages(int32_t num_pages);
   std::vector<std::byte> read(StageRequest kind, const StoredPart& part);
   void write(StageRequest kind, const StoredPart& part, gsl::span<const std::byte> bytes);
@@ -63,6 +73,9 @@ class StageCache {
  private:
   void require_part(bool is_page, const StoredPart& part, size_t bytes) const;
   uint64_t bytes_with(int32_t num_pages) const;
+  void read_checked_batch(WireReader& message);
+  template <typename Transfer>
+  void over_link(Transfer transfer);
 
   const std::shared_ptr<const StageLayers> layers_;
   const TransformerExecutorOptions options_;
@@ -72,6 +85,7 @@ class StageCache {
   int32_t num_pages_;  // pages that have memory
   Batch batch_;
   std::vector<float> rows_;
+  std::optional<RowLink> link_;
 };
 
 }  // namespace quire

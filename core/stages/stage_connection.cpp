@@ -33,18 +33,42 @@ StageAnswer StageConnection::call(StageRequest request, gsl::span<const std::byt
                                   gsl::span<const std::byte> rest, uint64_t most_bytes,
                                   const ChannelWait& wait) {
   const MutexLock lock(call_mutex_);
-  const auto kind = static_cast<std::byte>(request);
+  send_request(request, fields, rest, most_bytes);
+  return receive_answer(wait);
+}
+
+void StageConnection::begin(StageRequest request, gsl::span<const std::byte> fields) {
+  const MutexLock lock(call_mutex_);
+  send_request(request, fields, {}, kPlainMessageBytes);
+}
+
+StageAnswer StageConnection::end(const ChannelWait& wait) {
+  const MutexLock lock(call_mutex_);
+  return receive_answer(wait);
+}
+
+// Counts a loss that this call is the first to notice.
+template <typename Body>
+auto StageConnection::counting_loss(const Body& body) {
   const bool was_lost = channel_->is_lost();
-  channel_->set_max_message(most_bytes);
-  Channel::Message message;
   try {
-    channel_->send({gsl::span(&kind, 1), fields, rest});
-    message = channel_->receive(wait);
+    return body();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::cancelled) channel_->close();
     if (error.code() == ErrorCode::device_lost && !was_lost) ++counters_->num_losses;
     throw;
   }
+}
+
+void StageConnection::send_request(StageRequest request, gsl::span<const std::byte> fields,
+                                   gsl::span<const std::byte> rest, uint64_t most_bytes) {
+  const auto kind = static_cast<std::byte>(request);
+  channel_->set_max_message(most_bytes);
+  counting_loss([&] { channel_->send({gsl::span(&kind, 1), fields, rest}); });
+}
+
+StageAnswer StageConnection::receive_answer(const ChannelWait& wait) {
+  Channel::Message message = counting_loss([&] { return channel_->receive(wait); });
   counters_->sent_bytes += channel_->sent_bytes() - std::exchange(counted_sent_, channel_->sent_bytes());
   counters_->received_bytes +=
       channel_->received_bytes() - std::exchange(counted_received_, channel_->received_bytes());
@@ -79,6 +103,13 @@ void StageConnection::lose(std::string_view why) {
   channel_->close();
   ++counters_->num_losses;
   throw Error(ErrorCode::device_lost, "the stage {} is lost: it sent a malformed answer: {}", name_, why);
+}
+
+void StageConnection::lose_link(std::string_view why) {
+  ++counters_->num_losses;
+  if (is_lost()) channel_->send({});  // throws the reason of the loss
+  channel_->close();
+  throw Error(ErrorCode::device_lost, "the stage {} is lost: {}", name_, why);
 }
 
 }  // namespace quire

@@ -15,13 +15,30 @@
 namespace quire {
 
 // What a host has counted for one stage, over all connections. Any thread.
-struct StageCounters {
+class StageCounters {
+ public:
   std::atomic<uint64_t> free_bytes{0};  // of its device, by its last answer
   std::atomic<uint64_t> sent_bytes{0};
   std::atomic<uint64_t> received_bytes{0};
-  std::atomic<uint64_t> num_losses{0};        // connections that were lost
-  std::atomic<uint64_t> num_passes{0};        // steps through its layers
-  std::atomic<uint64_t> pass_nanoseconds{0};  // from the request to the answer
+  std::atomic<uint64_t> num_losses{0};         // connections that were lost
+  std::atomic<uint64_t> num_passes{0};         // steps through its layers
+  std::atomic<uint64_t> pass_nanoseconds{0};   // from the request to the answer
+  std::atomic<uint64_t> num_linked_passes{0};  // passes whose rows travelled from card to card
+
+  // How rows of the latest cache travel: "rows by NCCL 2.27.3", "rows by TCP (reason)"; empty before it.
+  std::string transport() const {
+    const MutexLock lock(mutex_);
+    return transport_;
+  }
+  void set_transport(std::string text) {
+    const MutexLock lock(mutex_);
+    transport_ = std::move(text);
+  }
+
+ private:
+  // Guards the text.
+  mutable Mutex mutex_;
+  std::string transport_ QUIRE_GUARDED_BY(mutex_);
 };
 
 struct StageAddress {
@@ -56,6 +73,10 @@ class StageConnection {
                    gsl::span<const std::byte> rest = {}, uint64_t most_bytes = kPlainMessageBytes,
                    const ChannelWait& wait = {});
 
+  // The two halves of a call, if one thread alone uses the connection and does something else between them.
+  void begin(StageRequest request, gsl::span<const std::byte> fields);
+  StageAnswer end(const ChannelWait& wait = {});
+
   // Does the same for structs of messages.h.
   template <typename Answer, typename Fields>
   Answer ask(StageRequest request, Fields fields, const ChannelWait& wait = {}) {
@@ -74,11 +95,20 @@ class StageConnection {
       return fields;
     });
   }
-  bool is_lost() const { return channel_->is_lost(); }
+  const std::atomic<bool>& is_lost() const { return channel_->is_lost(); }
   // Ends the connection because of an impossible answer. Throws ErrorCode::device_lost.
   [[noreturn]] void lose(std::string_view why);
+  // Ends the connection because of a failed link. Throws ErrorCode::device_lost, with the reason why the
+  // connection is lost if it is.
+  [[noreturn]] void lose_link(std::string_view why);
+  void close() noexcept { channel_->close(); }
 
  private:
+  template <typename Body>
+  auto counting_loss(const Body& body);
+  void send_request(StageRequest request, gsl::span<const std::byte> fields, gsl::span<const std::byte> rest,
+                    uint64_t most_bytes) QUIRE_REQUIRES(call_mutex_);
+  StageAnswer receive_answer(const ChannelWait& wait) QUIRE_REQUIRES(call_mutex_);
   // Runs `body`, and ends the connection if it finds the answer malformed.
   template <typename Body>
   auto sound(const Body& body) {

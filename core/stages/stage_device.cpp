@@ -43,7 +43,8 @@ void copy_text(const std::string& text, char (&out)[kBytes]) {
 kernels::Status device_info(const kernels::Device* device, kernels::DeviceInfo* info) {
   const StageHandle& stage = *handle_of(device);
   copy_text(stage.description.device, info->name);
-  copy_text(stage.description.detail, info->detail);
+  const std::string transport = stage.counters->transport();
+  copy_text(stage.description.detail + (transport.empty() ? "" : "; " + transport), info->detail);
   info->total_bytes = stage.description.total_bytes;
   info->free_bytes = stage.counters->free_bytes;
   info->num_units = stage.description.num_units;
@@ -100,6 +101,17 @@ void refuse_steps(KernelTable& table) {
   table.receive_rows = refuse;
   table.connect_shards = refuse;
   table.all_gather = refuse;
+}
+
+void refuse_links(KernelTable& table) {
+  const Refusal refuse;
+  table.open_links = refuse;
+  table.make_link_id = refuse;
+  table.create_link = refuse;
+  table.poll_link = refuse;
+  table.send_by_link = refuse;
+  table.receive_by_link = refuse;
+  table.release_link = [](kernels::Link*) {};
 }
 
 // Fills the operations of layers and measurements.
@@ -168,6 +180,7 @@ KernelTable make_table(const StageDescription& description) {
   table.resume_shards = [](kernels::Communicator*) {};
   refuse_memory(table);
   refuse_steps(table);
+  refuse_links(table);
   refuse_operations(table);
   return table;
 }

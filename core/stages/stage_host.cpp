@@ -1,11 +1,14 @@
 #include "core/stages/stage_host.h"
 
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/signal_blocker.h"
 #include "core/models/transformer_executor.h"
 #include "core/stages/stage_device.h"
+#include "core/tensor/row_link.h"
 
 namespace quire {
 namespace {
@@ -33,6 +36,45 @@ struct PagesField {
   }
 };
 
+// Connects both ends, of which each needs the other to do so at the same time. Returns the own one, after the
+// answer of the stage.
+std::unique_ptr<RowLink> connect_ends(StageConnection& connection, const DeviceContext& home,
+                                      const kernels::LinkId& id, const ChannelWait& wait) {
+  std::unique_ptr<RowLink> link;
+  std::exception_ptr failure;
+  connection.begin(StageRequest::finish_link, {});
+  try {
+    link = std::make_unique<RowLink>(home, id, 0);
+    link->connect({connection.is_lost(), kLinkTime});
+  } catch (const Error&) {
+    failure = std::current_exception();
+    link = nullptr;
+  }
+  try {
+    connection.end(wait);
+  } catch (const Error&) {
+    if (failure == nullptr || connection.is_lost()) throw;
+  }
+  if (failure != nullptr) std::rethrow_exception(failure);
+  return link;
+}
+
+// Connects a context with the card of the stage. Throws why not, after both sides have given it up.
+std::unique_ptr<RowLink> connect_link(StageConnection& connection, const DeviceContext& home) {
+  const SignalBlocker blocked;  // for the threads of NCCL
+  kernels::LinkId id;
+  home.check(home.table().make_link_id(home.device()->handle(), &id), "naming a link");
+  const ChannelWait wait{nullptr, steady_clock().now() + 3 * kLinkTime};
+  connection.ask<NoFields>(StageRequest::begin_link, LinkRequest{{std::begin(id.bytes), std::end(id.bytes)}},
+                           wait);
+  try {
+    return connect_ends(connection, home, id, wait);
+  } catch (const Error&) {
+    if (!connection.is_lost()) connection.ask<NoFields>(StageRequest::drop_link, NoFields(), wait);
+    throw;
+  }
+}
+
 class StageExecutor final : public RemoteExecutor {
  public:
   StageExecutor(std::shared_ptr<StageConnection> connection, std::shared_ptr<StageCounters> counters,
@@ -50,6 +92,24 @@ class StageExecutor final : public RemoteExecutor {
     }
   }
 
+  // Connects the cards, unless there is a reason why not. Throws ErrorCode::unsupported if that was demanded.
+  void choose_transport(StageHost& host, const DeviceContext& home, std::string refusal) {
+    try {
+      if (refusal.empty()) link_ = connect_link(*connection_, home);
+    } catch (const Error& error) {
+      if (connection_->is_lost()) connection_->lose_link(error.what());
+      refusal = error.what();
+      host.refuse_links(refusal);
+    }
+    is_linked_ = link_ != nullptr;
+    counters_->set_transport(is_linked_ ? "rows by " + offer_links(*home.device(), host.transport()).library
+                                        : fmt::format("rows by TCP ({})", refusal));
+    if (is_linked_ || host.transport() != StageTransport::nccl) return;
+    throw Error(ErrorCode::unsupported, "stage_transport is nccl, but rows of {} can only travel by TCP: {}",
+                host.name(), refusal)
+        .at("stage_transport");
+  }
+
   void acquire_weights(const RemoteLayers& layers) override;
   void release_weights() override { connection_->ask<NoFields>(StageRequest::release_weights, NoFields()); }
 
@@ -61,8 +121,30 @@ class StageExecutor final : public RemoteExecutor {
     const StageAnswer answer =
         connection_->call(StageRequest::forward, wire_.bytes(), bytes, kPlainMessageBytes + bytes.size());
     copy(answer, bytes);
-    ++counters_->num_passes;
-    counters_->pass_nanoseconds += static_cast<uint64_t>((steady_clock().now() - begin).count());
+    count_pass(begin);
+  }
+  bool is_linked() const override { return is_linked_; }
+  void forward_linked(const Batch& batch, float* device_rows, int32_t columns) override {
+    const TimePoint begin = steady_clock().now();
+    wire_.clear();
+    write_batch(batch, wire_);
+    // The stage receives before it computes and sends before it answers. Its rows are received after the
+    // answer, so that the card of this process waits for no computation.
+    connection_->begin(StageRequest::forward_linked, wire_.bytes());
+    over_link(
+        [&](RowLink& link) { link.send(device_rows, batch.num_tokens(), columns, connection_->is_lost()); });
+    try {
+      connection_->end();
+    } catch (const Error&) {  // rows may have been sent that the stage has not received
+      link_ = nullptr;
+      connection_->close();
+      throw;
+    }
+    over_link([&](RowLink& link) {
+      link.receive(device_rows, batch.num_tokens(), columns, connection_->is_lost());
+    });
+    count_pass(begin);
+    ++counters_->num_linked_passes;
   }
   void set_num_pages(int32_t num_pages) override {
     connection_->ask<NoFields>(StageRequest::set_num_pages, PagesField{num_pages});
@@ -84,6 +166,22 @@ class StageExecutor final : public RemoteExecutor {
   }
 
  private:
+  // Runs `transfer` with the link. Ends the link and the connection if that fails. Without a link the
+  // connection has ended, and the next call reports it.
+  template <typename Transfer>
+  void over_link(Transfer transfer) {
+    if (link_ == nullptr) return;
+    try {
+      transfer(*link_);
+    } catch (const Error& error) {
+      link_ = nullptr;
+      connection_->lose_link(error.what());
+    }
+  }
+  void count_pass(TimePoint begin) {
+    ++counters_->num_passes;
+    counters_->pass_nanoseconds += static_cast<uint64_t>((steady_clock().now() - begin).count());
+  }
   void copy(const StageAnswer& answer, gsl::span<std::byte> out) {
     if (answer.bytes().size() != out.size()) connection_->lose("an answer of another size");
     std::memcpy(out.data(), answer.bytes().data(), out.size());
@@ -103,6 +201,8 @@ class StageExecutor final : public RemoteExecutor {
   const std::shared_ptr<StageCounters> counters_;
   ExecutorAnswer stored_;
   WireWriter wire_;
+  bool is_linked_ = false;
+  std::unique_ptr<RowLink> link_;  // null: there is none, or it has failed
 };
 
 // Layers of a stage. Planned ones share the connection of the stage's device.
@@ -125,16 +225,27 @@ class StageLayersOfHost final : public RemoteLayers {
   uint64_t id() const { return built_.id; }
   const RemoteWeightBytes& bytes() const override { return built_.bytes; }
 
-  RemoteCacheBytes plan_cache(const TransformerExecutorOptions& options) const override {
-    auto plan = connection_->ask<CachePlanAnswer>(StageRequest::plan_cache, CacheRequest{built_.id, options});
+  uint64_t link_bytes(const Device& home) const override {
+    return host_->link_refusal(home).empty() ? offer_links(home, host_->transport()).bytes : 0;
+  }
+  RemoteCacheBytes plan_cache(const TransformerExecutorOptions& options, bool is_linked) const override {
+    CacheRequest request{built_.id, options};
+    request.options.is_linked = is_linked;
+    auto plan = connection_->ask<CachePlanAnswer>(StageRequest::plan_cache, request);
     if (plan.kv.size() != built_.bytes.layers.size() || plan.states.size() != plan.kv.size())
       connection_->lose("a plan of other layers");
     for (size_t i = 0; i < plan.kv.size(); ++i) plan.bytes.layers.push_back({plan.kv[i], plan.states[i]});
     return plan.bytes;
   }
 
-  std::unique_ptr<RemoteExecutor> create_executor(const TransformerExecutorOptions& options) const override {
-    return std::make_unique<StageExecutor>(host_->connect(), counters_, CacheRequest{built_.id, options});
+  std::unique_ptr<RemoteExecutor> create_executor(const TransformerExecutorOptions& options,
+                                                  const DeviceContext& home) const override {
+    const std::string refusal = host_->link_refusal(*home.device());
+    CacheRequest request{built_.id, options};
+    request.options.is_linked = refusal.empty();
+    auto executor = std::make_unique<StageExecutor>(host_->connect(), counters_, request);
+    executor->choose_transport(*host_, home, refusal);
+    return executor;
   }
 
  private:
@@ -169,13 +280,13 @@ bool is_stage_name(std::string_view name) {
 }
 
 std::shared_ptr<StageHost> StageHost::create(const std::string& name, std::string key,
-                                             const ThreadFactory& threads) {
+                                             StageTransport transport, const ThreadFactory& threads) {
   if (!is_stage_name(name))
     throw Error(ErrorCode::invalid_argument, "\"{}\" is not a stage such as tcp://10.0.0.2:7430",
                 printable(name));
   StageAddress stage{name, parse_address(std::string_view(name).substr(kScheme.size())), std::move(key),
                      &threads};
-  return std::shared_ptr<StageHost>(new StageHost(std::move(stage)));
+  return std::shared_ptr<StageHost>(new StageHost(std::move(stage), transport));
 }
 
 std::shared_ptr<StageConnection> StageHost::connect() const {
@@ -202,8 +313,24 @@ std::shared_ptr<StageConnection> StageHost::control() {
         .at("device");
   }
   description_ = std::move(description);
+  link_failure_.clear();
   control_ = std::move(connection);
   return control_;
+}
+
+std::string StageHost::link_refusal(const Device& home) {
+  LinkOffer offer;
+  {
+    const MutexLock lock(mutex_);
+    if (!link_failure_.empty()) return link_failure_;
+    offer = description_.links;
+  }
+  return quire::link_refusal(home, transport_, offer);
+}
+
+void StageHost::refuse_links(std::string why) {
+  const MutexLock lock(mutex_);
+  link_failure_ = std::move(why);
 }
 
 std::shared_ptr<Device> StageHost::open_device() {

@@ -20,6 +20,7 @@ class StageHost final : public StagePeer, public std::enable_shared_from_this<St
  public:
   // Throws ErrorCode::invalid_argument for a name that is_stage_name does not accept or a malformed address.
   static std::shared_ptr<StageHost> create(const std::string& name, std::string key,
+                                           StageTransport transport = StageTransport::automatic,
                                            const ThreadFactory& threads = system_threads());
 
   const std::string& name() const { return stage_.name; }
@@ -30,6 +31,12 @@ class StageHost final : public StagePeer, public std::enable_shared_from_this<St
   // Returns a new connection. Throws the errors of StageConnection.
   std::shared_ptr<StageConnection> connect() const;
 
+  // Returns why rows cannot travel from card to card between this device and the stage; empty if they can.
+  std::string link_refusal(const Device& home);
+  // Keeps the reason why cards could not be connected. No further caches try it with this connection.
+  void refuse_links(std::string why);
+  StageTransport transport() const { return transport_; }
+
   const StageCounters& counters() const { return *counters_; }
   // Connects again if the connection was lost. Throws the errors of open_device.
   void ensure_connected() { (void)control(); }
@@ -37,19 +44,21 @@ class StageHost final : public StagePeer, public std::enable_shared_from_this<St
   bool is_connected() { return live_control() != nullptr; }
 
  private:
-  explicit StageHost(StageAddress stage) : stage_(std::move(stage)) {}
+  StageHost(StageAddress stage, StageTransport transport) : stage_(std::move(stage)), transport_(transport) {}
   std::shared_ptr<StageConnection> control();
   // Returns the connection for plans; null if there is none or it is lost.
   std::shared_ptr<StageConnection> live_control();
 
   const StageAddress stage_;
+  const StageTransport transport_;
   const std::shared_ptr<StageCounters> counters_ = std::make_shared<StageCounters>();
   // Held while the connection for plans is made, so that there is one.
   Mutex connect_mutex_;
-  // Guards that connection.
+  // Guards that connection and what the stage has answered there.
   Mutex mutex_;
   std::shared_ptr<StageConnection> control_ QUIRE_GUARDED_BY(mutex_);
   StageDescription description_ QUIRE_GUARDED_BY(mutex_);
+  std::string link_failure_ QUIRE_GUARDED_BY(mutex_);  // empty: none
 };
 
 }  // namespace quire

@@ -18,6 +18,10 @@ StageServer::StageServer(StageServerOptions options)
     : key_(std::move(options.key)), listener_(options.address) {
   state_.device = std::move(options.device);
   state_.memory = std::make_shared<StageMemory>(state_.device, options.memory_bytes);
+  state_.links = offer_links(*state_.device, options.transport);
+  if (options.transport == StageTransport::nccl && state_.links.library.empty())
+    throw Error(ErrorCode::unsupported, "stage_transport is nccl: {}", state_.links.refusal)
+        .at("stage_transport");
   state_.models = std::move(options.models);
   state_.files = options.files;
   state_.threads = options.threads;

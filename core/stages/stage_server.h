@@ -16,7 +16,8 @@ struct StageServerOptions {
   std::string key;     // see read_key_file
   std::shared_ptr<Device> device;
   uint64_t memory_bytes = 0;  // for all hosts together; 0: what the device has
-  std::string models;         // directory of the models; empty: only synthetic ones
+  StageTransport transport = StageTransport::automatic;
+  std::string models;  // directory of the models; empty: only synthetic ones
   const FileSystem* files = &posix_file_system();
   const ThreadFactory* threads = &system_threads();
   Log log;
@@ -24,7 +25,8 @@ struct StageServerOptions {
 
 class StageServer {
  public:
-  // Listens at the address from now on. Throws ErrorCode::io or ErrorCode::not_found.
+  // Listens at the address from now on. Throws ErrorCode::io or ErrorCode::not_found, and
+  // ErrorCode::unsupported if rows are to travel by NCCL and it cannot be used.
   explicit StageServer(StageServerOptions options);
   StageServer(const StageServer&) = delete;
   StageServer& operator=(const StageServer&) = delete;

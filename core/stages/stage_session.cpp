@@ -148,6 +148,30 @@ gsl::span<const std::byte> StageSession::carry_out_in_cache(StageRequest request
       return {};
     }
     default:
+      carry_out_by_link(request, wire);
+      return {};
+  }
+}
+
+// Rows travel while other caches compute.
+void StageSession::carry_out_by_link(StageRequest request, WireReader& wire) {
+  switch (request) {
+    case StageRequest::begin_link:
+      if (state_.links.library.empty()) throw Error(ErrorCode::unsupported, "{}", state_.links.refusal);
+      return cache().begin_link(read<LinkRequest>(wire));
+    case StageRequest::finish_link:
+      return cache().finish_link(channel_.is_lost());
+    case StageRequest::drop_link:
+      return cache().drop_link();
+    case StageRequest::forward_linked: {
+      cache().receive_rows(wire, channel_.is_lost());
+      {
+        const MutexLock lock(state_.compute_mutex);
+        cache().compute_received();
+      }
+      return cache().send_rows(channel_.is_lost());
+    }
+    default:
       throw Error(ErrorCode::format, "there is no request of kind {}", static_cast<int32_t>(request));
   }
 }
@@ -170,6 +194,7 @@ StageDescription StageSession::describe() const {
   description.activation_dtype = device.table().activation_dtype;
   description.total_bytes = state_.memory->total_bytes();
   description.num_units = info.num_units;
+  description.links = state_.links;
   return description;
 }
 

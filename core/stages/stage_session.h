@@ -19,6 +19,7 @@ namespace quire {
 struct StageState {
   std::shared_ptr<Device> device;
   std::shared_ptr<StageMemory> memory;
+  LinkOffer links;     // of the device
   std::string models;  // directory of the models; empty: only synthetic ones
   const FileSystem* files = nullptr;
   const ThreadFactory* threads = nullptr;
@@ -43,6 +44,7 @@ class StageSession {
   // valid until the next call.
   gsl::span<const std::byte> carry_out(StageRequest request, WireReader& wire, WireWriter& answer);
   gsl::span<const std::byte> carry_out_in_cache(StageRequest request, WireReader& wire);
+  void carry_out_by_link(StageRequest request, WireReader& wire);
   StageDescription describe() const;
   BuildAnswer build(const BuildRequest& request);
   std::shared_ptr<const Transformer> build_layers(const BuildRequest& request, ModelSource& source,

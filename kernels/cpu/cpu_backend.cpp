@@ -19,6 +19,19 @@ namespace {
 
 constexpr int32_t kMaxThreads = 1024;
 
+// The memory of the host needs no links: rows arrive there anyway.
+constexpr void refuse_links(KernelTable& table) {
+  table.open_links = [](Device*, LinkSupport*) {
+    return failed(Status::unsupported, "the CPU has no links between processes");
+  };
+  table.make_link_id = [](Device*, LinkId*) { return Status(Status::unsupported); };
+  table.create_link = [](Context*, const LinkId*, int32_t, Link**) { return Status(Status::unsupported); };
+  table.poll_link = [](Link*, LinkState*) { return Status(Status::unsupported); };
+  table.send_by_link = [](Link*, const float*, int32_t, int32_t) { return Status(Status::unsupported); };
+  table.receive_by_link = [](Link*, float*, int32_t, int32_t) { return Status(Status::unsupported); };
+  table.release_link = [](Link*) {};
+}
+
 constexpr KernelTable make_table(const char* name) {
   KernelTable table;
   table.capabilities =
@@ -74,6 +87,7 @@ constexpr KernelTable make_table(const char* name) {
   table.all_gather = cpu_entries::all_gather;
   table.interrupt_shards = cpu_entries::interrupt_shards;
   table.resume_shards = cpu_entries::resume_shards;
+  refuse_links(table);
   table.embed = cpu_entries::embed;
   table.norm = cpu_entries::norm;
   table.linear = cpu_entries::linear;

@@ -17,6 +17,7 @@
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/gemm/gemm_float8.h"
 #include "kernels/cuda/gemm/matrix_library.h"
+#include "kernels/cuda/link/link.h"
 #include "kernels/cuda/pointwise/float8_rows.h"
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/cuda/pointwise/rotated_rows.h"
@@ -283,6 +284,13 @@ KernelTable make_table(bool deterministic) {
   t.all_gather = Recordable<&all_gather>::run;
   t.interrupt_shards = interrupt_shards;
   t.resume_shards = resume_shards;
+  t.open_links = open_links;
+  t.make_link_id = make_link_id;
+  t.create_link = create_link;
+  t.poll_link = poll_link;
+  t.send_by_link = send_by_link;
+  t.receive_by_link = receive_by_link;
+  t.release_link = release_link;
   t.linear = Recordable<&linear>::run;
   t.rope_angles = Recordable<&rope_angles>::run;
   t.append_kv = Recordable<&append_kv>::run;

@@ -11,6 +11,7 @@
 
 #include "kernels/interface/op_params.h"
 #include "kernels/interface/packed_experts.h"
+#include "kernels/interface/row_link.h"
 #include "kernels/interface/state_params.h"
 #include "kernels/interface/types.h"
 #include "kernels/interface/weight_source.h"
@@ -68,6 +69,7 @@ struct ContextLimits {
   int32_t gathers_on_host = 0;     // gathers go through host memory, since `reaches` returns 0 for the shards
   int32_t waits_within_steps = 0;  // 1: rows leave and return within a step, so no step is recorded
   PackedExpertLimits packed;
+  int32_t num_links = 0;  // links of the context, see create_link
 };
 
 enum class StepAction : int32_t {
@@ -213,6 +215,25 @@ struct KernelTable {
   // working.
   void (*interrupt_shards)(Communicator* communicator) = nullptr;
   void (*resume_shards)(Communicator* communicator) = nullptr;
+
+  // Links (row_link.h): a context sends rows to a context of another process and receives rows from it,
+  // without the memory of the host. The library that does it is opened at run time. A backend without links
+  // returns unsupported from open_links, and has no other entry of these called. open_links opens the
+  // library, if no earlier call has. Fails with unsupported and the reason. Any thread.
+  Status (*open_links)(Device* device, LinkSupport* support) = nullptr;
+  Status (*make_link_id)(Device* device, LinkId* id) = nullptr;
+  // Begins to connect a context, as end 0 or 1 of the link with this id. The context outlives the link, and
+  // issues no other work until poll_link returns `done`.
+  Status (*create_link)(Context* context, const LinkId* id, int32_t end, Link** link) = nullptr;
+  // Returns how far the link is, without waiting. Fails if it cannot be connected, or if a transfer failed.
+  Status (*poll_link)(Link* link, LinkState* state) = nullptr;
+  // Begin to transfer rows of f32, after the work issued to the context so far. Call poll_link until it
+  // returns `issued` or `done`. The other end must receive exactly what this one sends, in the same order.
+  Status (*send_by_link)(Link* link, const float* device_rows, int32_t rows, int32_t columns) = nullptr;
+  Status (*receive_by_link)(Link* link, float* device_rows, int32_t rows, int32_t columns) = nullptr;
+  // Frees the link in any state, without the other end. Transfers that are not over end at once, with rows of
+  // any content.
+  void (*release_link)(Link* link) = nullptr;
 
   // Primitives.
   Status (*embed)(Context* context, const EmbedParams* params) = nullptr;

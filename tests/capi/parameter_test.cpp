@@ -81,6 +81,7 @@ TEST(ErrorParameter, OfSettersOfOptionsIsTheSetting) {
       {"device", with_text(quire_runtime_options_set_device, r, zero)},
       {"stages", with_text(quire_runtime_options_set_stages, r, zero)},
       {"stage_key_file", with_text(quire_runtime_options_set_stage_key_file, r, zero)},
+      {"stage_transport", with_text(quire_runtime_options_set_stage_transport, r, "rdma")},
       {"log_level", with(quire_runtime_options_set_log_level, r, 99)},
       {"memory_budget",
        [=](quire_error** e) { return quire_runtime_options_set_memory_budget(r, "cpu", 3, -1, e) == 1; }},

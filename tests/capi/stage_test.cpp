@@ -137,6 +137,18 @@ TEST_F(CapiStage, ComputesTheSame) {
   EXPECT_NE(metrics.find("quire_stage_passes_total{stage=\"" + name_ + "\"} "), std::string::npos);
   EXPECT_EQ(metrics.find("quire_stage_passes_total{stage=\"" + name_ + "\"} 0\n"), std::string::npos);
   EXPECT_NE(metrics.find("quire_stage_losses_total{stage=\"" + name_ + "\"} 0"), std::string::npos);
+  // Rows travel by TCP, and the reason is visible.
+  EXPECT_NE(metrics.find("quire_stage_linked_passes_total{stage=\"" + name_ + "\"} 0"), std::string::npos);
+  const std::string transport =
+      "transport=\"rows by TCP (the stage: the CPU has no links between processes)\"";
+  EXPECT_NE(metrics.find("quire_stage_transport{stage=\"" + name_ + "\"," + transport + "} 1"),
+            std::string::npos)
+      << metrics;
+  const int32_t last = quire_runtime_num_devices(runtime.get(), nullptr) - 1;
+  const std::string description = text_of([&](char* out, size_t size) {
+    return quire_runtime_device_description(runtime.get(), last, out, size, nullptr);
+  });
+  EXPECT_NE(description.find("rows by TCP"), std::string::npos) << description;
 }
 
 // Weights leave, also those on the stage, and return with the next job.
@@ -188,6 +200,25 @@ TEST(CapiStageOptions, AreChecked) {
   refused("tcp://host:1", "", "stage_key_file");
   refused("tcp://host:1", directory.write("short", "short"), "stage_key_file");
   refused("tcp://host:1", directory.file("absent"), "stage_key_file");
+}
+
+// A stage that must use NCCL and cannot does not start.
+TEST(CapiStageOptions, ATransportThatIsMissingIsRefused) {
+  const TempDirectory directory;
+  const OwnedRuntimeOptions options(quire_runtime_options_create(nullptr));
+  EXPECT_EQ(set_text(quire_runtime_options_set_stage_transport, options, "rdma"), 0);
+  for (const std::string_view name : {"auto", "tcp", "nccl"})
+    EXPECT_EQ(set_text(quire_runtime_options_set_stage_transport, options, name), 1);
+  set_text(quire_runtime_options_set_stage_key_file, options,
+           directory.write("key", "0123456789abcdef0123456789abcdef"));
+  const OwnedRuntime runtime(quire_runtime_create(options.get(), nullptr));
+  ASSERT_TRUE(runtime);
+  Report report;
+  EXPECT_EQ(quire_runtime_serve_stage(runtime.get(), kListen.data(), kListen.size(), "", 0, 0, 0, nullptr,
+                                      report.out()),
+            0);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_UNSUPPORTED);
+  EXPECT_EQ(report.parameter(), "stage_transport") << report.message();
 }
 
 // A runtime without a key, and one whose stage does not answer.

@@ -46,6 +46,7 @@ void set_runtime_options(CWorld& w, const Calls& call) {
   call(quire_runtime_options_set_device, w.runtime_options, "cpu", 3);
   call(quire_runtime_options_set_stages, w.runtime_options, nullptr, 0);
   call(quire_runtime_options_set_stage_key_file, w.runtime_options, nullptr, 0);
+  call(quire_runtime_options_set_stage_transport, w.runtime_options, "tcp", 3);
   call(quire_runtime_options_set_log_level, w.runtime_options, QUIRE_LOG_ERROR);
   call(quire_runtime_options_set_log_sink, w.runtime_options, nullptr, nullptr);
   call(quire_runtime_options_set_memory_budget, w.runtime_options, "cpu", 3, int64_t{1} << 40);

@@ -89,6 +89,11 @@ func (c *Config) checkStages() error {
 	if len(c.Stages) > 0 && c.StageKeyFile == "" {
 		return fmt.Errorf("stage_key_file is missing; stages need the file of their key")
 	}
+	switch c.StageTransport {
+	case "", "auto", "tcp", "nccl":
+	default:
+		return fmt.Errorf("stage_transport is %q; use auto, tcp or nccl", c.StageTransport)
+	}
 	return nil
 }
 

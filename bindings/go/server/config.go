@@ -33,9 +33,11 @@ type Config struct {
 	// Bytes of each device that all models together may take. If a model does not fit, models without users are
 	// unloaded.
 	MemoryBudgets map[string]int64 `json:"memory_budgets"`
-	// Stages on other hosts, tcp://HOST:PORT, that models may name in devices; and the file of their key.
-	Stages       []string `json:"stages"`
-	StageKeyFile string   `json:"stage_key_file"`
+	// Stages on other hosts, tcp://HOST:PORT, that models may name in devices; the file of their key; and how
+	// activations travel to them: auto, tcp or nccl.
+	Stages         []string `json:"stages"`
+	StageKeyFile   string   `json:"stage_key_file"`
+	StageTransport string   `json:"stage_transport"`
 }
 
 // NeedsRestart returns the fields that differ from those of the configuration of the start and only count there.
@@ -49,6 +51,7 @@ func (c *Config) NeedsRestart(started *Config) []string {
 		{"threads", c.Threads != started.Threads},
 		{"stages", strings.Join(c.Stages, ",") != strings.Join(started.Stages, ",")},
 		{"stage_key_file", c.StageKeyFile != started.StageKeyFile},
+		{"stage_transport", c.StageTransport != started.StageTransport},
 		{"limits.max_connections", c.Limits.MaxConnections != started.Limits.MaxConnections},
 	} {
 		if field.differs {

@@ -66,9 +66,8 @@ extern "C" {
 typedef void (*quire_log_fn)(void* user_data, int32_t level, const char* text, size_t text_len);
 
 /**
- * Receives the progress of a load, in bytes of the files. Called on the thread that called
- * quire_model_load. In the last call done_bytes equals total_bytes. base.h lists what a callback may do; to
- * stop the load, trigger its quire_cancel.
+ * Receives the progress of a load, in bytes of the files, on the thread that called quire_model_load. In the
+ * last call done_bytes equals total_bytes. base.h lists what a callback may do; a quire_cancel ends the load.
  */
 typedef void (*quire_progress_fn)(void* user_data, int64_t done_bytes, int64_t total_bytes);
 
@@ -80,10 +79,7 @@ QUIRE_API quire_runtime_options* quire_runtime_options_create(quire_error** erro
 /** Frees the options of a runtime. NULL does nothing. Returns 1, or 0 on failure. */
 QUIRE_API int32_t quire_runtime_options_free(quire_runtime_options* handle, quire_error** error);
 
-/**
- * Sets the number of threads that compute on the CPU, including the engine thread: 1 to 1024. 0, the
- * default, means one per core.
- */
+/** Sets the number of CPU threads, including the engine thread: 1 to 1024. 0, the default: one per core. */
 QUIRE_API int32_t quire_runtime_options_set_num_threads(quire_runtime_options* options, int32_t num_threads,
                                                         quire_error** error);
 
@@ -112,6 +108,14 @@ QUIRE_API int32_t quire_runtime_options_set_stages(quire_runtime_options* option
  */
 QUIRE_API int32_t quire_runtime_options_set_stage_key_file(quire_runtime_options* options, const char* text,
                                                            size_t text_len, quire_error** error);
+
+/**
+ * Sets how activations travel to the stages: "auto" (default), "tcp" or "nccl". "auto" takes NCCL between
+ * CUDA devices if both processes have the same libnccl.so.2, otherwise TCP, with the same results. By NCCL
+ * they are neither authenticated nor encrypted (docs/server.md). "nccl" refuses TCP.
+ */
+QUIRE_API int32_t quire_runtime_options_set_stage_transport(quire_runtime_options* options, const char* text,
+                                                            size_t text_len, quire_error** error);
 
 /** Sets the most detailed QUIRE_LOG_* that reaches the sink. Default: QUIRE_LOG_WARNING. */
 QUIRE_API int32_t quire_runtime_options_set_log_level(quire_runtime_options* options, int32_t level,

@@ -54,7 +54,7 @@ std::vector<KnownDevice> with_stages(std::vector<KnownDevice> devices, const Sta
     const bool is_known = std::any_of(devices.begin(), devices.end(),
                                       [&](const KnownDevice& device) { return device.name == name; });
     if (is_known) continue;
-    auto stage = with_parameter("stages", [&] { return StageHost::create(name, key); });
+    auto stage = with_parameter("stages", [&] { return StageHost::create(name, key, stages.transport); });
     devices.push_back({name, nullptr, 0, {}, std::move(stage)});
   }
   return devices;
@@ -65,7 +65,7 @@ std::vector<KnownDevice> with_stages(std::vector<KnownDevice> devices, const Sta
 DeviceRegistry::DeviceRegistry(const std::vector<BackendReport>& reports, std::string default_devices,
                                const kernels::DeviceOptions& options, const StageSettings& stages)
     : default_devices_(std::move(default_devices)),
-      stage_key_file_(stages.key_file),
+      stage_settings_(stages),
       options_(options),
       devices_(with_stages(list_devices(reports), stages, default_devices_)) {
   for (const BackendReport& report : reports) {

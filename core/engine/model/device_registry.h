@@ -26,6 +26,7 @@ struct KnownDevice {
 struct StageSettings {
   std::string names;     // "tcp://HOST:PORT", separated by commas; those of the default devices count too
   std::string key_file;  // file of the key that the stages have too
+  StageTransport transport = StageTransport::automatic;
 };
 
 // Returns all devices, and for each backend without a device an entry with the reason.
@@ -54,7 +55,8 @@ class DeviceRegistry {
   // stage that is not connected.
   std::string refusal_now(const KnownDevice& device);
   // Returns the file of the key of stages; empty: none.
-  const std::string& stage_key_file() const { return stage_key_file_; }
+  const std::string& stage_key_file() const { return stage_settings_.key_file; }
+  StageTransport stage_transport() const { return stage_settings_.transport; }
   // Returns the stages among the devices.
   std::vector<std::shared_ptr<StageHost>> stages() const;
   // Returns the full name of a device that may be given by a shorter one. Throws like open.
@@ -68,7 +70,7 @@ class DeviceRegistry {
   size_t find(std::string_view name) const;
 
   const std::string default_devices_;
-  const std::string stage_key_file_;
+  const StageSettings stage_settings_;
   const kernels::DeviceOptions options_;
   const std::vector<KnownDevice> devices_;
   std::vector<const kernels::Backend*> backends_;

@@ -188,19 +188,18 @@ Placement with_local_ends(Placement placement, const ModelPlanOptions& options) 
   return placement;
 }
 
-// Returns the demand of all layers on the device of another process.
-DeviceDemand demand_elsewhere(const Device& device, const ModelPlanOptions& options,
-                              const TransformerExecutorOptions& sizes) {
+// Plans all layers on the device of another process.
+std::shared_ptr<const RemoteLayers> plan_elsewhere(const Device& device, const ModelPlanOptions& options) {
   const SharedModel model{options.source->path(), options.source->identity()};
   const int32_t num_layers = options.source->config().num_layers;
-  return demand_of(*device.peer()->build({model, 0, num_layers, options.activations, BuildMode::plan}),
-                   sizes);
+  return device.peer()->build({model, 0, num_layers, options.activations, BuildMode::plan});
 }
 
-// The ends, and the stages without layers that compute them, lie on this device whatever layers it has.
-void fix_ends(DeviceCapacity& home) {
+// The ends, and the stages without layers that compute them, lie on this device whatever layers it has, and
+// so do its ends of links.
+void fix_ends(DeviceCapacity& home, uint64_t link_bytes) {
   DeviceDemand& demand = home.demand;
-  home.fixed_bytes = demand.embedding_bytes + demand.head_bytes + 2 * demand.stage_bytes;
+  home.fixed_bytes = demand.embedding_bytes + demand.head_bytes + 2 * demand.stage_bytes + link_bytes;
   demand.embedding_bytes = demand.head_bytes = 0;
 }
 
@@ -217,10 +216,14 @@ std::vector<DeviceCapacity> capacities(const ModelPlanOptions& options, const st
   std::map<std::pair<size_t, bool>, PlaceDemand> demands;  // by backend, for both kinds of places
   std::vector<DeviceCapacity> rooms;
   uint64_t on_host = 0;
+  uint64_t link_bytes = 0;
   for (const StagePlace& place : places) {
     const gsl::span<const ModelDevice> devices = devices_at(options, place);
     if (devices.front().device->is_remote()) {
-      DeviceDemand elsewhere = demand_elsewhere(*devices.front().device, options, executor);
+      const auto layers = plan_elsewhere(*devices.front().device, options);
+      const uint64_t own_link_bytes = layers->link_bytes(*options.devices[home_of(options)].device);
+      link_bytes += own_link_bytes;
+      DeviceDemand elsewhere = demand_of(*layers, executor, own_link_bytes > 0);
       rooms.push_back(capacity_of(devices.front()));  // after an answer, which has the free bytes
       rooms.back().demand = std::move(elsewhere);
       continue;
@@ -238,7 +241,7 @@ std::vector<DeviceCapacity> capacities(const ModelPlanOptions& options, const st
   }
   for (DeviceCapacity& room : rooms)
     if (room.is_host) room.reserve_bytes += on_host;
-  if (any_remote(options)) fix_ends(rooms[home_of(options)]);
+  if (any_remote(options)) fix_ends(rooms[home_of(options)], link_bytes);
   return rooms;
 }
 

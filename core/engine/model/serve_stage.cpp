@@ -24,6 +24,7 @@ StageServerOptions server_options(Runtime& runtime, DeviceRegistry& devices, con
         .at("device");
   }
   options.memory_bytes = serving.memory_bytes;
+  options.transport = devices.stage_transport();
   options.models = serving.models;
   options.files = &runtime.files();
   options.threads = &runtime.threads();

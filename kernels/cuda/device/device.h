@@ -15,6 +15,7 @@
 
 #include "kernels/cuda/device/mapped_memory.h"
 #include "kernels/cuda/device/pass_order.h"
+#include "kernels/cuda/link/nccl_library.h"
 #include "kernels/cuda/plan/gemm_shape.h"
 #include "kernels/cuda/weights/weight_memory.h"
 #include "kernels/interface/kernel_table.h"
@@ -85,6 +86,7 @@ struct Device : CardLimits {
   std::string name;
   std::string detail;
   std::unique_ptr<MatrixLibrary> library;  // null if cuBLASLt is not available
+  NcclLibrary nccl;                        // opened when a link is first wanted
 
   std::atomic<bool> lost{false};
   std::unique_ptr<MemoryMeter> meter;

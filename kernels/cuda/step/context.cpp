@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/collective/communicator.h"
 #include "kernels/cuda/gemm/matrix_library.h"
+#include "kernels/cuda/link/link.h"
 #include "kernels/cuda/plan/batch_checks.h"
 #include "kernels/cuda/step/context_builder.h"
 #include "kernels/interface/draw_limits.h"
@@ -222,6 +223,7 @@ Status plan_context(Device* device, const ContextLimits* limits, MemoryUse* use)
   ContextBuilder build(*device, unused, ContextBuilder::Mode::count);
   take_buffers(build, unused, *limits);
   *use = build.use();
+  use->held_bytes += static_cast<uint64_t>(limits->num_links) * kLinkBytes;
   return build.status();
 }
 

@@ -36,10 +36,11 @@ std::string first_line(int descriptor) {
 }  // namespace
 
 StageProcess::StageProcess(uint64_t memory_bytes, const std::string& models,
-                           const std::vector<std::string>& before, const std::string& address) {
+                           const std::vector<std::string>& before, const std::string& address,
+                           const StageDeviceChoice& choice) {
   std::vector<std::string> words = before;
   words.insert(words.end(), {QUIRE_TEST_STAGE, directory_.write("key", kStageKey), models,
-                             std::to_string(memory_bytes), address});
+                             std::to_string(memory_bytes), address, choice.device, choice.library});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

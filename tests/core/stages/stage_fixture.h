@@ -17,13 +17,19 @@ namespace quire::testing {
 
 inline constexpr const char* kStageKey = "stage-key-of-the-tests-0123456789";
 
-// A stage on the CPU in another process, killed by the destructor.
+// Device of a stage process.
+struct StageDeviceChoice {
+  std::string device = "cpu:0";
+  std::string library = {};  // opened by its path before the device is; empty: none
+};
+
+// A stage in another process, killed by the destructor.
 class StageProcess {
  public:
   // `before` is what starts the process: a command and its arguments, such as "ip netns exec NAME".
   explicit StageProcess(uint64_t memory_bytes = 0, const std::string& models = "/",
                         const std::vector<std::string>& before = {},
-                        const std::string& address = "127.0.0.1:0");
+                        const std::string& address = "127.0.0.1:0", const StageDeviceChoice& choice = {});
   StageProcess(const StageProcess&) = delete;
   StageProcess& operator=(const StageProcess&) = delete;
   ~StageProcess();

@@ -1,23 +1,43 @@
-// A stage process for the tests. Arguments: key file, directory of the models, bytes of memory, and the
-// address if it is not a free port of this machine. Writes its address as one line.
+// A stage process for the tests. Arguments: key file, directory of the models, bytes of memory, address (port
+// 0 takes a free one), device, and a library to open before it (may be empty). Writes its address as one
+// line.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
+#include <stdexcept>
 
+#include <fmt/core.h>
+
+#include "core/engine/model/backends.h"
 #include "core/stages/stage_server.h"
-#include "kernels/cpu/cpu_backend.h"
 
-int main(int count, char** arguments) {
+namespace {
+
+std::shared_ptr<quire::Device> open_device(const std::string& name) {
+  quire::kernels::DeviceOptions options;
+  options.num_threads = 2;
+  for (const quire::BackendReport& report : quire::find_backends())
+    for (int32_t i = 0; i < report.num_devices; ++i)
+      if (name == fmt::format("{}:{}", report.name, i))
+        return quire::Device::open(*report.backend, i, options);
+  throw std::runtime_error("no device " + name);
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
   using namespace quire;
   try {
     StageServerOptions options;
-    options.address = parse_address(count > 4 ? arguments[4] : "127.0.0.1:0", true);
+    options.address = parse_address(arguments[4], true);
     options.key = read_key_file(posix_file_system(), arguments[1]);
     options.models = arguments[2];
     options.memory_bytes = std::strtoull(arguments[3], nullptr, 10);
-    kernels::DeviceOptions device;
-    device.num_threads = 2;
-    options.device = Device::open(kernels::cpu_backend(), 0, device);
+    const std::string library = arguments[6];
+    if (!library.empty() && ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
+      throw std::runtime_error(::dlerror());
+    options.device = open_device(arguments[5]);
     StageServer server(std::move(options));
     std::printf("%s\n", server.address().text().c_str());
     std::fflush(stdout);

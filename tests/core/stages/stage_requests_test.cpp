@@ -76,7 +76,7 @@ TEST_F(StageRequests, DescribeTheDevice) {
 }
 
 TEST_F(StageRequests, OfUnknownKindsAreRefused) {
-  for (const int kind : {0, 15, 99, 255})
+  for (const int kind : {0, 19, 99, 255})
     expect_error(ErrorCode::format, {"no request of kind"},
                  [&] { call(static_cast<StageRequest>(kind), Empty()); });
   expect_alive();
@@ -182,7 +182,7 @@ TEST_F(StageRequests, OfRandomBytesAreAnswered) {
   for (int i = 0; i < 2000; ++i) {
     std::vector<std::byte> bytes(random() % 120);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % 3 == 0 ? random() : 0);
-    auto kind = static_cast<StageRequest>(random() % 16);
+    auto kind = static_cast<StageRequest>(random() % 20);
     if (kind == StageRequest::close) kind = StageRequest::forward;
     try {
       (void)connection_.call(kind, bytes, {}, uint64_t{1} << 24);
@@ -191,6 +191,28 @@ TEST_F(StageRequests, OfRandomBytesAreAnswered) {
       ASSERT_NE(error.code(), ErrorCode::internal) << error.what();
     }
   }
+  expect_alive();
+}
+
+// The CPU has no links, and a stage without a link has no rows to wait for.
+TEST_F(StageRequests, ForLinksAreRefused) {
+  const BuildAnswer built = build();
+  (void)connection_.ask<ExecutorAnswer>(StageRequest::create_executor, sizes(built.id));
+  call(StageRequest::acquire_weights, Id{built.id});
+  expect_error(ErrorCode::unsupported, {"the CPU has no links"},
+               [&] { call(StageRequest::begin_link, LinkRequest{std::vector<uint8_t>(128)}); });
+  expect_error(ErrorCode::format, {"no link"}, [&] { call(StageRequest::finish_link, Empty()); });
+  WireWriter wire;
+  Batch batch;
+  batch.sequence_starts = {0, 1};
+  batch.kv_lengths = {1};
+  batch.page_table = {0};
+  batch.page_table_stride = 1;
+  batch.token_ids = batch.positions = batch.sequence_of_token = {0};
+  write_batch(batch, wire);
+  expect_error(ErrorCode::format, {"no link"},
+               [&] { connection_.call(StageRequest::forward_linked, wire.bytes()); });
+  call(StageRequest::drop_link, Empty());
   expect_alive();
 }
 

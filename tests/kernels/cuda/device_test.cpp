@@ -29,5 +29,24 @@ TEST(CudaDeviceTest, DevicesOpenWithTheSharedMemoryOfEveryCard) {
     unsetenv("QUIRE_EMULATED_SHARED_KIB");
 }
 
+// Without the library there are no links, and the reason names it. On a machine that has it they can be
+// opened.
+TEST_F(CudaTest, LinksNeedALibrary) {
+  LinkSupport support;
+  const Status opened = table_->open_links(device_, &support);
+  if (opened == Status::ok) {
+    EXPECT_EQ(std::string(support.library).substr(0, 7), "NCCL 2.");
+    EXPECT_GT(support.bytes, 0U);
+    return;
+  }
+  EXPECT_EQ(opened, Status::unsupported);
+  EXPECT_NE(std::string(opened.words).find("libnccl.so.2"), std::string::npos) << opened.words;
+  LinkId id;
+  EXPECT_EQ(table_->make_link_id(device_, &id), Status::unsupported);
+  Link* link = nullptr;
+  EXPECT_EQ(table_->create_link(context_, &id, 0, &link), Status::unsupported);
+  EXPECT_EQ(link, nullptr);
+}
+
 }  // namespace
 }  // namespace quire::kernels

@@ -568,6 +568,7 @@ type functions struct {
 	Quire_runtime_options_set_memory_budget func(RuntimeOptionsHandle, *byte, uint, int64, *ErrorHandle) int32
 	Quire_runtime_options_set_num_threads func(RuntimeOptionsHandle, int32, *ErrorHandle) int32
 	Quire_runtime_options_set_stage_key_file func(RuntimeOptionsHandle, *byte, uint, *ErrorHandle) int32
+	Quire_runtime_options_set_stage_transport func(RuntimeOptionsHandle, *byte, uint, *ErrorHandle) int32
 	Quire_runtime_options_set_stages func(RuntimeOptionsHandle, *byte, uint, *ErrorHandle) int32
 	Quire_runtime_set_memory_budget func(RuntimeHandle, *byte, uint, int64, *ErrorHandle) int32
 	Quire_stats_accepted_by_position func(StatsHandle, *int64, uint, *ErrorHandle) int64
@@ -2203,6 +2204,10 @@ func Quire_runtime_options_set_num_threads(options RuntimeOptionsHandle, numThre
 
 func Quire_runtime_options_set_stage_key_file(options RuntimeOptionsHandle, text string, error *ErrorHandle) int32 {
 	return quire().Quire_runtime_options_set_stage_key_file(options, textOf(text), uint(len(text)), error)
+}
+
+func Quire_runtime_options_set_stage_transport(options RuntimeOptionsHandle, text string, error *ErrorHandle) int32 {
+	return quire().Quire_runtime_options_set_stage_transport(options, textOf(text), uint(len(text)), error)
 }
 
 func Quire_runtime_options_set_stages(options RuntimeOptionsHandle, text string, error *ErrorHandle) int32 {

@@ -493,6 +493,25 @@ int _wrap_quire_runtime_options_set_stage_key_file_native_75d2147792a4b276(quire
 }
 
 
+int _wrap_quire_runtime_options_set_stage_transport_native_75d2147792a4b276(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_runtime_options *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_runtime_options_set_stage_transport(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_runtime_options_set_log_level_native_75d2147792a4b276(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;

@@ -80,7 +80,8 @@ func newRuntime(config *server.Config) (*quire.Runtime, error) {
 		threads = granted
 	}
 	return quire.NewRuntime(quire.RuntimeOptions{NumThreads: threads, MemoryBudgets: config.MemoryBudgets,
-		Stages: strings.Join(config.Stages, ","), StageKeyFile: config.StageKeyFile})
+		Stages: strings.Join(config.Stages, ","), StageKeyFile: config.StageKeyFile,
+		StageTransport: config.StageTransport})
 }
 
 // Version returns the version of the library.

@@ -189,6 +189,7 @@ func TestEachFieldOfTheConfigurationIsChecked(t *testing.T) {
 		"stages[1]":          func(c *server.Config) { c.Stages = []string{"tcp://10.0.0.2:7430", "cuda:0"} },
 		"stages[0]":          func(c *server.Config) { c.Stages, c.StageKeyFile = []string{"tcp://10.0.0.2"}, "key" },
 		"stage_key_file":     func(c *server.Config) { c.Stages = []string{"tcp://10.0.0.2:7430"} },
+		"stage_transport":    func(c *server.Config) { c.StageTransport = "rdma" },
 	} {
 		config := base()
 		change(config)
@@ -234,6 +235,6 @@ func TestAChangeThatNeedsARestartIsNamed(t *testing.T) {
 	expect(t, len(config(func(c *server.Config) { c.MemoryBudgets = map[string]int64{"cpu": 1} }).NeedsRestart(started)), 0)
 	expect(t, config(func(c *server.Config) {
 		c.Listen, c.Threads, c.Limits.MaxConnections = "127.0.0.1:1", 2, 7
-		c.Stages, c.StageKeyFile = []string{"tcp://10.0.0.2:7430"}, "key"
-	}).NeedsRestart(started), []string{"listen", "threads", "stages", "stage_key_file", "limits.max_connections"})
+		c.Stages, c.StageKeyFile, c.StageTransport = []string{"tcp://10.0.0.2:7430"}, "key", "tcp"
+	}).NeedsRestart(started), []string{"listen", "threads", "stages", "stage_key_file", "stage_transport", "limits.max_connections"})
 }

@@ -1,0 +1,20 @@
+// Links of rows to contexts of other processes, by NCCL.
+#pragma once
+
+#include "kernels/cuda/step/context.h"
+
+namespace quire::kernels {
+
+// Device memory that NCCL takes for one end of a link: a communicator of two ranks with one channel.
+constexpr uint64_t kLinkBytes = uint64_t{64} << 20;
+
+// Table entries.
+Status open_links(Device* device, LinkSupport* support);
+Status make_link_id(Device* device, LinkId* id);
+Status create_link(Context* context, const LinkId* id, int32_t end, Link** link);
+Status poll_link(Link* link, LinkState* state);
+Status send_by_link(Link* link, const float* device_rows, int32_t rows, int32_t columns);
+Status receive_by_link(Link* link, float* device_rows, int32_t rows, int32_t columns);
+void release_link(Link* link);
+
+}  // namespace quire::kernels
