@@ -20,7 +20,7 @@ struct ChannelOptions {
   const ThreadFactory* threads = &system_threads();
   std::string peer;  // for messages: "the stage tcp://10.0.0.2:7430"
   // A peer that sends no byte for this long is lost. It sends a beat each `beat`, whatever it computes.
-  Duration silence = std::chrono::milliseconds(1500);
+  Duration silence = std::chrono::milliseconds(1300);
   Duration beat = std::chrono::milliseconds(200);
 };
 

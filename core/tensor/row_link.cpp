@@ -8,7 +8,7 @@ namespace quire {
 namespace {
 
 // A transfer whose other end lives takes no longer, plus the time of its bytes at the lowest rate.
-constexpr Duration kTransferTime = std::chrono::milliseconds(1500);
+constexpr Duration kTransferTime = std::chrono::milliseconds(1300);
 constexpr int64_t kLeastBytesPerMicrosecond = 50;
 // Waits are first of the length of a transfer, then of a build of the connection.
 constexpr Duration kShortWait = std::chrono::milliseconds(2);

@@ -107,7 +107,7 @@ TEST_F(RowLinkTest, AWaitHasABound) {
               link.connect({is_lost_, std::chrono::milliseconds(30)});
             }),
             std::chrono::milliseconds(30));
-  EXPECT_GE(waited([&] { link.send(&row_, 1, 1, is_lost_); }), std::chrono::milliseconds(1500));
+  EXPECT_GE(waited([&] { link.send(&row_, 1, 1, is_lost_); }), std::chrono::milliseconds(1300));
   // 25 MB at 50 MB/s take half a second more.
   EXPECT_GE(waited([&] { link.receive(&row_, 6'250'000, 1, is_lost_); }), std::chrono::milliseconds(2000));
 }
