@@ -251,7 +251,7 @@ const (
 	// 8 bits, without a scale.
 	KVFP8 KVFormat = KVFormat(native.QUIRE_KV_FP8)
 
-	// The first of F16, Q8, Q6 and Q4 that fits into memory and that every device of the model supports.
+	// The first of F16, Q8, Q6 and Q4 that fits and that every device supports.
 	KVAuto KVFormat = KVFormat(native.QUIRE_KV_AUTO)
 )
 
@@ -486,10 +486,10 @@ const (
 	// No tokens are proposed.
 	DrafterNone Drafter = Drafter(native.QUIRE_DRAFTER_NONE)
 
-	// What followed the last tokens where they occurred before in prompt or answer.
+	// What followed the last tokens earlier in prompt or answer.
 	DrafterNgram Drafter = Drafter(native.QUIRE_DRAFTER_NGRAM)
 
-	// The draft network that was loaded with the model (ModelOptions.Drafter).
+	// The draft network of ModelOptions.Drafter.
 	DrafterNetwork Drafter = Drafter(native.QUIRE_DRAFTER_NETWORK)
 )
 

@@ -30,9 +30,8 @@ type RuntimeOptions struct {
 	// It is read when the runtime is created. Default: none.
 	StageKeyFile string
 
-	// How activations travel to the stages: "auto" (default), "tcp" or "nccl". "auto" takes NCCL between CUDA devices
-	// if both processes have the same libnccl.so.2, otherwise TCP, with the same results. By NCCL they are neither
-	// authenticated nor encrypted (docs/server.md). "nccl" refuses TCP.
+	// How activations travel to the stages: "auto" (default), "tcp" or "nccl". "auto" takes NCCL, neither
+	// authenticated nor encrypted, between CUDA devices if both processes have the same libnccl.so.2.
 	StageTransport string
 
 	// The bytes that the weights and caches of the runtime may take together on one device, given by its name ("cpu",
@@ -238,7 +237,7 @@ type CacheOptions struct {
 	// eight that generate. 0 means no limit but max_chunk_tokens. Default: 2.5.
 	StepStretch *float64
 
-	// The bytes of each card in which EXL2 experts of host memory stay, the most chosen. Default: 0.
+	// The bytes of each card in which the most chosen experts of host memory stay (EXL2). Default: 0.
 	CardExpertBytes int64
 
 	// The bytes of host memory for prefix pages that are evicted from the cache. A later prompt in the same namespace

@@ -107,11 +107,11 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
          "with --shards: cuda:0,cuda:1; tcp://HOST:PORT is a stage of another host (quire stage)")
       ->type_name("NAMES");
   app.add_option(
-         "--stage-transport", choice.stage_transport,
+         "--stage-transport", choice.stages.transport,
          "How activations travel to the stages in --device: auto (NCCL if both processes have it), tcp or "
          "nccl (default: auto)")
       ->type_name("NAME");
-  app.add_option("--stage-key", choice.stage_key_file, "File with the key of the stages in --device")
+  app.add_option("--stage-key", choice.stages.key_file, "File with the key of the stages in --device")
       ->type_name("FILE");
   app.add_option("--split", choice.split,
                  "Layers of each device or stage, as in 20,12, or maximum memory of each, as in 24G,20G "
@@ -176,10 +176,10 @@ Runtime open_runtime(const ModelChoice& choice) {
   if (!choice.device.empty()) {
     call(quire_runtime_options_set_device, options.get(), choice.device);
   }
-  if (!choice.stage_key_file.empty())
-    call(quire_runtime_options_set_stage_key_file, options.get(), choice.stage_key_file);
-  if (!choice.stage_transport.empty())
-    call(quire_runtime_options_set_stage_transport, options.get(), choice.stage_transport);
+  if (!choice.stages.key_file.empty())
+    call(quire_runtime_options_set_stage_key_file, options.get(), choice.stages.key_file);
+  if (!choice.stages.transport.empty())
+    call(quire_runtime_options_set_stage_transport, options.get(), choice.stages.transport);
   call(quire_runtime_options_set_log_sink, options.get(), show_log_line, nullptr);
   return Runtime(call(quire_runtime_create, options.get()));
 }

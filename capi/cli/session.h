@@ -20,13 +20,18 @@ struct Command {
   std::function<int(Interrupt&)> run;
 };
 
+// How to reach the stages among the devices.
+struct StageChoice {
+  std::string key_file;   // empty means none
+  std::string transport;  // auto, tcp or nccl; empty means auto
+};
+
 struct ModelChoice {
-  std::string path;             // empty means the embedded model
-  std::string device;           // one, or several separated by commas
-  std::string stage_key_file;   // of the stages among them; empty means none
-  std::string stage_transport;  // auto, tcp or nccl; empty means auto
-  std::string split;            // empty means automatic
-  std::string reserve;          // empty means the default
+  std::string path;    // empty means the embedded model
+  std::string device;  // one, or several separated by commas
+  StageChoice stages;
+  std::string split;    // empty means automatic
+  std::string reserve;  // empty means the default
   std::string host_experts = "none";
   int64_t card_expert_bytes = 0;
   std::string activation_dtype = "full";

@@ -27,13 +27,12 @@
 #define QUIRE_MODEL_SCOPE_METADATA 2  /* all but the weights: enough to describe and plan */
 
 /* Storage formats of keys and values. */
-#define QUIRE_KV_F16 0 /* 16-bit floats */
-#define QUIRE_KV_Q8 1  /* 8.5 bits per element, including scales */
-#define QUIRE_KV_Q6 2  /* keys as in Q8, values as in Q4: 6.5 bits on average */
-#define QUIRE_KV_Q4 3  /* 4.5 bits */
-#define QUIRE_KV_FP8 4 /* 8 bits, without a scale */
-/* The first of F16, Q8, Q6 and Q4 that fits into memory and that every device of the model supports. */
-#define QUIRE_KV_AUTO 5
+#define QUIRE_KV_F16 0  /* 16-bit floats */
+#define QUIRE_KV_Q8 1   /* 8.5 bits per element, including scales */
+#define QUIRE_KV_Q6 2   /* keys as in Q8, values as in Q4: 6.5 bits on average */
+#define QUIRE_KV_Q4 3   /* 4.5 bits */
+#define QUIRE_KV_FP8 4  /* 8 bits, without a scale */
+#define QUIRE_KV_AUTO 5 /* the first of F16, Q8, Q6 and Q4 that fits and that every device supports */
 
 /* Formats in which the matrix products of layers take their activations. */
 #define QUIRE_ACTIVATION_FULL 0 /* as exact as the device computes: 16 bits or more */
@@ -41,12 +40,10 @@
 #define QUIRE_ACTIVATION_F8 2   /* 8-bit floats (E4M3), with one scale per 128 elements of a token */
 
 /* Drafters of speculative decoding: what proposes tokens for a step to verify. None changes an answer. */
-#define QUIRE_DRAFTER_AUTO 0 /* the draft network of the model if it has one, otherwise n-grams */
-#define QUIRE_DRAFTER_NONE 1 /* no tokens are proposed */
-/* What followed the last tokens where they occurred before in prompt or answer. */
-#define QUIRE_DRAFTER_NGRAM 2
-/* The draft network that was loaded with the model (quire_model_options_set_drafter). */
-#define QUIRE_DRAFTER_NETWORK 3
+#define QUIRE_DRAFTER_AUTO 0    /* the draft network of the model if it has one, otherwise n-grams */
+#define QUIRE_DRAFTER_NONE 1    /* no tokens are proposed */
+#define QUIRE_DRAFTER_NGRAM 2   /* what followed the last tokens earlier in prompt or answer */
+#define QUIRE_DRAFTER_NETWORK 3 /* the draft network of quire_model_options_set_drafter */
 
 /* Quotas of one namespace in a cache. */
 #define QUIRE_QUOTA_RUNNING_JOBS 0 /* jobs that run at the same time; other jobs of the namespace wait */
@@ -110,9 +107,8 @@ QUIRE_API int32_t quire_runtime_options_set_stage_key_file(quire_runtime_options
                                                            size_t text_len, quire_error** error);
 
 /**
- * Sets how activations travel to the stages: "auto" (default), "tcp" or "nccl". "auto" takes NCCL between
- * CUDA devices if both processes have the same libnccl.so.2, otherwise TCP, with the same results. By NCCL
- * they are neither authenticated nor encrypted (docs/server.md). "nccl" refuses TCP.
+ * Sets how activations travel to the stages: "auto" (default), "tcp" or "nccl". "auto" takes NCCL, neither
+ * authenticated nor encrypted, between CUDA devices if both processes have the same libnccl.so.2.
  */
 QUIRE_API int32_t quire_runtime_options_set_stage_transport(quire_runtime_options* options, const char* text,
                                                             size_t text_len, quire_error** error);
@@ -425,7 +421,7 @@ QUIRE_API int32_t quire_cache_options_set_device_weight(quire_cache_options* opt
 QUIRE_API int32_t quire_cache_options_set_step_stretch(quire_cache_options* options, double stretch,
                                                        quire_error** error);
 
-/** Sets the bytes of each card in which EXL2 experts of host memory stay, the most chosen. Default: 0. */
+/** Sets the bytes of each card in which the most chosen experts of host memory stay (EXL2). Default: 0. */
 QUIRE_API int32_t quire_cache_options_set_card_expert_bytes(quire_cache_options* options, int64_t bytes,
                                                             quire_error** error);
 

@@ -36,97 +36,97 @@ typedef _gostring_ swig_type_6;
 typedef _gostring_ swig_type_7;
 typedef _gostring_ swig_type_8;
 typedef _gostring_ swig_type_9;
-typedef long long swig_type_10;
-typedef _gostring_ swig_type_11;
+typedef _gostring_ swig_type_10;
+typedef long long swig_type_11;
 typedef _gostring_ swig_type_12;
 typedef _gostring_ swig_type_13;
 typedef _gostring_ swig_type_14;
 typedef _gostring_ swig_type_15;
 typedef _gostring_ swig_type_16;
 typedef _gostring_ swig_type_17;
-typedef long long swig_type_18;
+typedef _gostring_ swig_type_18;
 typedef long long swig_type_19;
 typedef long long swig_type_20;
 typedef long long swig_type_21;
-typedef _gostring_ swig_type_22;
+typedef long long swig_type_22;
 typedef _gostring_ swig_type_23;
-typedef long long swig_type_24;
+typedef _gostring_ swig_type_24;
 typedef long long swig_type_25;
-typedef _gostring_ swig_type_26;
-typedef long long swig_type_27;
+typedef long long swig_type_26;
+typedef _gostring_ swig_type_27;
 typedef long long swig_type_28;
 typedef long long swig_type_29;
 typedef long long swig_type_30;
 typedef long long swig_type_31;
-typedef _goslice_ swig_type_32;
-typedef long long swig_type_33;
-typedef _goslice_ swig_type_34;
-typedef long long swig_type_35;
-typedef _goslice_ swig_type_36;
-typedef long long swig_type_37;
+typedef long long swig_type_32;
+typedef _goslice_ swig_type_33;
+typedef long long swig_type_34;
+typedef _goslice_ swig_type_35;
+typedef long long swig_type_36;
+typedef _goslice_ swig_type_37;
 typedef long long swig_type_38;
-typedef _gostring_ swig_type_39;
-typedef long long swig_type_40;
+typedef long long swig_type_39;
+typedef _gostring_ swig_type_40;
 typedef long long swig_type_41;
-typedef _goslice_ swig_type_42;
-typedef long long swig_type_43;
+typedef long long swig_type_42;
+typedef _goslice_ swig_type_43;
 typedef long long swig_type_44;
 typedef long long swig_type_45;
 typedef long long swig_type_46;
 typedef long long swig_type_47;
 typedef long long swig_type_48;
-typedef _gostring_ swig_type_49;
-typedef _goslice_ swig_type_50;
-typedef long long swig_type_51;
-typedef _goslice_ swig_type_52;
+typedef long long swig_type_49;
+typedef _gostring_ swig_type_50;
+typedef _goslice_ swig_type_51;
+typedef long long swig_type_52;
 typedef _goslice_ swig_type_53;
-typedef long long swig_type_54;
-typedef _goslice_ swig_type_55;
-typedef _gostring_ swig_type_56;
-typedef long long swig_type_57;
-typedef _goslice_ swig_type_58;
-typedef long long swig_type_59;
-typedef _goslice_ swig_type_60;
-typedef long long swig_type_61;
-typedef _goslice_ swig_type_62;
-typedef long long swig_type_63;
+typedef _goslice_ swig_type_54;
+typedef long long swig_type_55;
+typedef _goslice_ swig_type_56;
+typedef _gostring_ swig_type_57;
+typedef long long swig_type_58;
+typedef _goslice_ swig_type_59;
+typedef long long swig_type_60;
+typedef _goslice_ swig_type_61;
+typedef long long swig_type_62;
+typedef _goslice_ swig_type_63;
 typedef long long swig_type_64;
 typedef long long swig_type_65;
-typedef _goslice_ swig_type_66;
-typedef long long swig_type_67;
+typedef long long swig_type_66;
+typedef _goslice_ swig_type_67;
 typedef long long swig_type_68;
 typedef long long swig_type_69;
-typedef _goslice_ swig_type_70;
-typedef long long swig_type_71;
-typedef _goslice_ swig_type_72;
-typedef long long swig_type_73;
-typedef _goslice_ swig_type_74;
-typedef long long swig_type_75;
+typedef long long swig_type_70;
+typedef _goslice_ swig_type_71;
+typedef long long swig_type_72;
+typedef _goslice_ swig_type_73;
+typedef long long swig_type_74;
+typedef _goslice_ swig_type_75;
 typedef long long swig_type_76;
-typedef _gostring_ swig_type_77;
+typedef long long swig_type_77;
 typedef _gostring_ swig_type_78;
-typedef long long swig_type_79;
+typedef _gostring_ swig_type_79;
 typedef long long swig_type_80;
 typedef long long swig_type_81;
-typedef _gostring_ swig_type_82;
-typedef _goslice_ swig_type_83;
-typedef long long swig_type_84;
+typedef long long swig_type_82;
+typedef _gostring_ swig_type_83;
+typedef _goslice_ swig_type_84;
 typedef long long swig_type_85;
 typedef long long swig_type_86;
 typedef long long swig_type_87;
 typedef long long swig_type_88;
 typedef long long swig_type_89;
 typedef long long swig_type_90;
-typedef _gostring_ swig_type_91;
-typedef long long swig_type_92;
+typedef long long swig_type_91;
+typedef _gostring_ swig_type_92;
 typedef long long swig_type_93;
 typedef long long swig_type_94;
 typedef long long swig_type_95;
-typedef _goslice_ swig_type_96;
-typedef long long swig_type_97;
+typedef long long swig_type_96;
+typedef _goslice_ swig_type_97;
 typedef long long swig_type_98;
-typedef _goslice_ swig_type_99;
-typedef long long swig_type_100;
+typedef long long swig_type_99;
+typedef _goslice_ swig_type_100;
 typedef long long swig_type_101;
 typedef long long swig_type_102;
 typedef long long swig_type_103;
@@ -156,118 +156,118 @@ typedef long long swig_type_126;
 typedef long long swig_type_127;
 typedef long long swig_type_128;
 typedef long long swig_type_129;
-typedef _goslice_ swig_type_130;
-typedef long long swig_type_131;
+typedef long long swig_type_130;
+typedef _goslice_ swig_type_131;
 typedef long long swig_type_132;
 typedef long long swig_type_133;
-typedef _goslice_ swig_type_134;
-typedef long long swig_type_135;
+typedef long long swig_type_134;
+typedef _goslice_ swig_type_135;
 typedef long long swig_type_136;
-typedef _gostring_ swig_type_137;
-typedef _goslice_ swig_type_138;
-typedef _gostring_ swig_type_139;
+typedef long long swig_type_137;
+typedef _gostring_ swig_type_138;
+typedef _goslice_ swig_type_139;
 typedef _gostring_ swig_type_140;
 typedef _gostring_ swig_type_141;
 typedef _gostring_ swig_type_142;
 typedef _gostring_ swig_type_143;
-typedef _goslice_ swig_type_144;
+typedef _gostring_ swig_type_144;
 typedef _goslice_ swig_type_145;
-typedef _gostring_ swig_type_146;
+typedef _goslice_ swig_type_146;
 typedef _gostring_ swig_type_147;
 typedef _gostring_ swig_type_148;
-typedef _goslice_ swig_type_149;
-typedef _gostring_ swig_type_150;
-typedef long long swig_type_151;
-typedef _goslice_ swig_type_152;
+typedef _gostring_ swig_type_149;
+typedef _goslice_ swig_type_150;
+typedef _gostring_ swig_type_151;
+typedef long long swig_type_152;
 typedef _goslice_ swig_type_153;
 typedef _goslice_ swig_type_154;
 typedef _goslice_ swig_type_155;
-typedef _gostring_ swig_type_156;
+typedef _goslice_ swig_type_156;
 typedef _gostring_ swig_type_157;
-typedef long long swig_type_158;
+typedef _gostring_ swig_type_158;
 typedef long long swig_type_159;
-typedef _gostring_ swig_type_160;
-typedef long long swig_type_161;
+typedef long long swig_type_160;
+typedef _gostring_ swig_type_161;
 typedef long long swig_type_162;
 typedef long long swig_type_163;
-typedef _goslice_ swig_type_164;
-typedef long long swig_type_165;
+typedef long long swig_type_164;
+typedef _goslice_ swig_type_165;
 typedef long long swig_type_166;
-typedef _goslice_ swig_type_167;
-typedef long long swig_type_168;
+typedef long long swig_type_167;
+typedef _goslice_ swig_type_168;
 typedef long long swig_type_169;
 typedef long long swig_type_170;
 typedef long long swig_type_171;
-typedef _goslice_ swig_type_172;
-typedef long long swig_type_173;
-typedef _goslice_ swig_type_174;
-typedef long long swig_type_175;
+typedef long long swig_type_172;
+typedef _goslice_ swig_type_173;
+typedef long long swig_type_174;
+typedef _goslice_ swig_type_175;
 typedef long long swig_type_176;
 typedef long long swig_type_177;
 typedef long long swig_type_178;
 typedef long long swig_type_179;
 typedef long long swig_type_180;
-typedef _goslice_ swig_type_181;
-typedef long long swig_type_182;
+typedef long long swig_type_181;
+typedef _goslice_ swig_type_182;
 typedef long long swig_type_183;
 typedef long long swig_type_184;
 typedef long long swig_type_185;
 typedef long long swig_type_186;
-typedef _goslice_ swig_type_187;
-typedef long long swig_type_188;
-typedef _goslice_ swig_type_189;
-typedef long long swig_type_190;
-typedef _goslice_ swig_type_191;
-typedef long long swig_type_192;
+typedef long long swig_type_187;
+typedef _goslice_ swig_type_188;
+typedef long long swig_type_189;
+typedef _goslice_ swig_type_190;
+typedef long long swig_type_191;
+typedef _goslice_ swig_type_192;
 typedef long long swig_type_193;
-typedef _goslice_ swig_type_194;
-typedef long long swig_type_195;
+typedef long long swig_type_194;
+typedef _goslice_ swig_type_195;
 typedef long long swig_type_196;
-typedef _goslice_ swig_type_197;
-typedef long long swig_type_198;
+typedef long long swig_type_197;
+typedef _goslice_ swig_type_198;
 typedef long long swig_type_199;
-typedef _gostring_ swig_type_200;
+typedef long long swig_type_200;
 typedef _gostring_ swig_type_201;
-typedef long long swig_type_202;
-typedef _gostring_ swig_type_203;
+typedef _gostring_ swig_type_202;
+typedef long long swig_type_203;
 typedef _gostring_ swig_type_204;
-typedef long long swig_type_205;
-typedef _goslice_ swig_type_206;
-typedef long long swig_type_207;
+typedef _gostring_ swig_type_205;
+typedef long long swig_type_206;
+typedef _goslice_ swig_type_207;
 typedef long long swig_type_208;
 typedef long long swig_type_209;
 typedef long long swig_type_210;
-typedef _goslice_ swig_type_211;
-typedef long long swig_type_212;
-typedef _goslice_ swig_type_213;
-typedef long long swig_type_214;
-typedef _goslice_ swig_type_215;
-typedef long long swig_type_216;
+typedef long long swig_type_211;
+typedef _goslice_ swig_type_212;
+typedef long long swig_type_213;
+typedef _goslice_ swig_type_214;
+typedef long long swig_type_215;
+typedef _goslice_ swig_type_216;
 typedef long long swig_type_217;
 typedef long long swig_type_218;
 typedef long long swig_type_219;
 typedef long long swig_type_220;
 typedef long long swig_type_221;
-typedef _gostring_ swig_type_222;
+typedef long long swig_type_222;
 typedef _gostring_ swig_type_223;
-typedef long long swig_type_224;
+typedef _gostring_ swig_type_224;
 typedef long long swig_type_225;
 typedef long long swig_type_226;
 typedef long long swig_type_227;
 typedef long long swig_type_228;
 typedef long long swig_type_229;
-typedef _goslice_ swig_type_230;
-typedef long long swig_type_231;
+typedef long long swig_type_230;
+typedef _goslice_ swig_type_231;
 typedef long long swig_type_232;
 typedef long long swig_type_233;
 typedef long long swig_type_234;
-typedef _gostring_ swig_type_235;
+typedef long long swig_type_235;
 typedef _gostring_ swig_type_236;
-typedef long long swig_type_237;
-typedef _goslice_ swig_type_238;
-typedef long long swig_type_239;
-typedef _goslice_ swig_type_240;
-typedef long long swig_type_241;
+typedef _gostring_ swig_type_237;
+typedef long long swig_type_238;
+typedef _goslice_ swig_type_239;
+typedef long long swig_type_240;
+typedef _goslice_ swig_type_241;
 typedef long long swig_type_242;
 typedef long long swig_type_243;
 typedef long long swig_type_244;
@@ -276,8 +276,8 @@ typedef long long swig_type_246;
 typedef long long swig_type_247;
 typedef long long swig_type_248;
 typedef long long swig_type_249;
-typedef _goslice_ swig_type_250;
-typedef long long swig_type_251;
+typedef long long swig_type_250;
+typedef _goslice_ swig_type_251;
 typedef long long swig_type_252;
 typedef long long swig_type_253;
 typedef long long swig_type_254;
@@ -289,62 +289,63 @@ typedef long long swig_type_259;
 typedef long long swig_type_260;
 typedef long long swig_type_261;
 typedef long long swig_type_262;
-typedef _gostring_ swig_type_263;
-typedef long long swig_type_264;
-typedef _goslice_ swig_type_265;
-typedef long long swig_type_266;
-typedef _goslice_ swig_type_267;
-typedef long long swig_type_268;
-typedef _gostring_ swig_type_269;
+typedef long long swig_type_263;
+typedef _gostring_ swig_type_264;
+typedef long long swig_type_265;
+typedef _goslice_ swig_type_266;
+typedef long long swig_type_267;
+typedef _goslice_ swig_type_268;
+typedef long long swig_type_269;
 typedef _gostring_ swig_type_270;
 typedef _gostring_ swig_type_271;
 typedef _gostring_ swig_type_272;
 typedef _gostring_ swig_type_273;
-typedef long long swig_type_274;
-typedef _gostring_ swig_type_275;
-typedef _goslice_ swig_type_276;
-typedef long long swig_type_277;
-typedef _gostring_ swig_type_278;
-typedef _goslice_ swig_type_279;
-typedef long long swig_type_280;
-typedef _gostring_ swig_type_281;
-typedef _goslice_ swig_type_282;
-typedef long long swig_type_283;
-typedef _gostring_ swig_type_284;
-typedef _goslice_ swig_type_285;
-typedef long long swig_type_286;
-typedef _goslice_ swig_type_287;
-typedef long long swig_type_288;
-typedef _goslice_ swig_type_289;
-typedef long long swig_type_290;
-typedef _goslice_ swig_type_291;
-typedef long long swig_type_292;
-typedef _goslice_ swig_type_293;
-typedef _gostring_ swig_type_294;
-typedef long long swig_type_295;
-typedef _goslice_ swig_type_296;
-typedef long long swig_type_297;
+typedef _gostring_ swig_type_274;
+typedef long long swig_type_275;
+typedef _gostring_ swig_type_276;
+typedef _goslice_ swig_type_277;
+typedef long long swig_type_278;
+typedef _gostring_ swig_type_279;
+typedef _goslice_ swig_type_280;
+typedef long long swig_type_281;
+typedef _gostring_ swig_type_282;
+typedef _goslice_ swig_type_283;
+typedef long long swig_type_284;
+typedef _gostring_ swig_type_285;
+typedef _goslice_ swig_type_286;
+typedef long long swig_type_287;
+typedef _goslice_ swig_type_288;
+typedef long long swig_type_289;
+typedef _goslice_ swig_type_290;
+typedef long long swig_type_291;
+typedef _goslice_ swig_type_292;
+typedef long long swig_type_293;
+typedef _goslice_ swig_type_294;
+typedef _gostring_ swig_type_295;
+typedef long long swig_type_296;
+typedef _goslice_ swig_type_297;
 typedef long long swig_type_298;
 typedef long long swig_type_299;
-typedef _goslice_ swig_type_300;
-typedef long long swig_type_301;
-typedef _goslice_ swig_type_302;
-typedef _gostring_ swig_type_303;
+typedef long long swig_type_300;
+typedef _goslice_ swig_type_301;
+typedef long long swig_type_302;
+typedef _goslice_ swig_type_303;
 typedef _gostring_ swig_type_304;
 typedef _gostring_ swig_type_305;
 typedef _gostring_ swig_type_306;
-typedef long long swig_type_307;
+typedef _gostring_ swig_type_307;
 typedef long long swig_type_308;
-typedef _goslice_ swig_type_309;
-typedef long long swig_type_310;
-typedef _goslice_ swig_type_311;
-typedef long long swig_type_312;
-typedef _goslice_ swig_type_313;
-typedef long long swig_type_314;
-typedef _goslice_ swig_type_315;
-typedef _gostring_ swig_type_316;
-typedef long long swig_type_317;
-typedef _goslice_ swig_type_318;
+typedef long long swig_type_309;
+typedef _goslice_ swig_type_310;
+typedef long long swig_type_311;
+typedef _goslice_ swig_type_312;
+typedef long long swig_type_313;
+typedef _goslice_ swig_type_314;
+typedef long long swig_type_315;
+typedef _goslice_ swig_type_316;
+typedef _gostring_ swig_type_317;
+typedef long long swig_type_318;
+typedef _goslice_ swig_type_319;
 extern void _wrap_Swig_free_native_75d2147792a4b276(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_75d2147792a4b276(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_75d2147792a4b276(void);
@@ -366,184 +367,185 @@ extern int _wrap_quire_runtime_options_set_num_threads_native_75d2147792a4b276(u
 extern int _wrap_quire_runtime_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_6 arg2, swig_voidp arg3);
 extern int _wrap_quire_runtime_options_set_stages_native_75d2147792a4b276(uintptr_t arg1, swig_type_7 arg2, swig_voidp arg3);
 extern int _wrap_quire_runtime_options_set_stage_key_file_native_75d2147792a4b276(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_stage_transport_native_75d2147792a4b276(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
 extern int _wrap_quire_runtime_options_set_log_level_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_9 arg2, swig_type_10 arg3, swig_voidp arg4);
+extern int _wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_10 arg2, swig_type_11 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_model_options_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_model_options_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_options_set_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_split_native_75d2147792a4b276(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_host_experts_native_75d2147792a4b276(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_reserve_native_75d2147792a4b276(uintptr_t arg1, swig_type_15 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_split_native_75d2147792a4b276(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_host_experts_native_75d2147792a4b276(uintptr_t arg1, swig_type_15 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_reserve_native_75d2147792a4b276(uintptr_t arg1, swig_type_16 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_planned_cache_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_scope_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_lazy_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_progress_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_num_shards_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_activation_dtype_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_16 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_options_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_cache_options_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_options_set_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_20 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_20 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_21 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_page_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_batch_size_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_window_sequences_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_type_21 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_type_22 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_queue_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_kv_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_drafter_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_drafts_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_quota_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_22 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_23 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_23 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_24 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_options_set_device_weight_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_step_stretch_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_card_expert_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_24 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_25 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(uintptr_t arg1, swig_type_26 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_27 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_card_expert_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_25 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_26 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(uintptr_t arg1, swig_type_27 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_28 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_pinned_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_overtakes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_28 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_29 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_30 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_29 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_30 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_31 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_runtime_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_num_devices_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_31 _wrap_quire_runtime_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_32 arg3, swig_voidp arg4);
-extern swig_type_33 _wrap_quire_runtime_device_description_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_34 arg3, swig_voidp arg4);
-extern swig_type_35 _wrap_quire_runtime_device_refusal_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_36 arg3, swig_voidp arg4);
-extern swig_type_37 _wrap_quire_runtime_device_memory_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_38 _wrap_quire_runtime_device_free_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_39 arg2, swig_type_40 arg3, swig_voidp arg4);
-extern swig_type_41 _wrap_quire_runtime_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_42 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_load_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_43 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_32 _wrap_quire_runtime_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_33 arg3, swig_voidp arg4);
+extern swig_type_34 _wrap_quire_runtime_device_description_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_35 arg3, swig_voidp arg4);
+extern swig_type_36 _wrap_quire_runtime_device_refusal_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_37 arg3, swig_voidp arg4);
+extern swig_type_38 _wrap_quire_runtime_device_memory_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_39 _wrap_quire_runtime_device_free_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_40 arg2, swig_type_41 arg3, swig_voidp arg4);
+extern swig_type_42 _wrap_quire_runtime_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_43 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_model_load_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_44 arg3, uintptr_t arg4, swig_voidp arg5);
 extern int _wrap_quire_model_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_state_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_wake_native_75d2147792a4b276(uintptr_t arg1, swig_type_44 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_model_evict_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_45 arg3, uintptr_t arg4, swig_voidp arg5);
+extern int _wrap_quire_model_wake_native_75d2147792a4b276(uintptr_t arg1, swig_type_45 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_model_evict_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_46 arg3, uintptr_t arg4, swig_voidp arg5);
 extern int _wrap_quire_model_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_46 arg2, swig_voidp arg3);
-extern swig_type_47 _wrap_quire_model_figure_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_48 _wrap_quire_model_encode_native_75d2147792a4b276(uintptr_t arg1, swig_type_49 arg2, int arg3, int arg4, swig_type_50 arg5, swig_voidp arg6);
-extern swig_type_51 _wrap_quire_model_decode_native_75d2147792a4b276(uintptr_t arg1, swig_type_52 arg2, int arg3, swig_type_53 arg4, swig_voidp arg5);
-extern swig_type_54 _wrap_quire_model_token_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_55 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_75d2147792a4b276(uintptr_t arg1, swig_type_56 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_47 arg2, swig_voidp arg3);
+extern swig_type_48 _wrap_quire_model_figure_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_49 _wrap_quire_model_encode_native_75d2147792a4b276(uintptr_t arg1, swig_type_50 arg2, int arg3, int arg4, swig_type_51 arg5, swig_voidp arg6);
+extern swig_type_52 _wrap_quire_model_decode_native_75d2147792a4b276(uintptr_t arg1, swig_type_53 arg2, int arg3, swig_type_54 arg4, swig_voidp arg5);
+extern swig_type_55 _wrap_quire_model_token_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_56 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_75d2147792a4b276(uintptr_t arg1, swig_type_57 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_is_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_special_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_57 _wrap_quire_model_eos_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_58 arg2, swig_voidp arg3);
+extern swig_type_58 _wrap_quire_model_eos_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_59 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tokenizer_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_vocab_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_59 _wrap_quire_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_60 arg2, swig_voidp arg3);
-extern swig_type_61 _wrap_quire_model_architecture_native_75d2147792a4b276(uintptr_t arg1, swig_type_62 arg2, swig_voidp arg3);
+extern swig_type_60 _wrap_quire_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_61 arg2, swig_voidp arg3);
+extern swig_type_62 _wrap_quire_model_architecture_native_75d2147792a4b276(uintptr_t arg1, swig_type_63 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_num_layers_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_hidden_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_heads_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_kv_heads_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_63 _wrap_quire_model_max_context_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_64 _wrap_quire_model_max_context_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern double _wrap_quire_model_bits_per_weight_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_64 _wrap_quire_model_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_65 _wrap_quire_model_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_66 arg2, swig_voidp arg3);
-extern swig_type_67 _wrap_quire_model_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_65 _wrap_quire_model_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_66 _wrap_quire_model_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_67 arg2, swig_voidp arg3);
+extern swig_type_68 _wrap_quire_model_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_shards_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_68 _wrap_quire_model_shard_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_69 _wrap_quire_model_shard_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_num_tensors_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_69 _wrap_quire_model_tensor_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_70 arg3, swig_voidp arg4);
-extern swig_type_71 _wrap_quire_model_tensor_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_72 arg3, swig_voidp arg4);
-extern swig_type_73 _wrap_quire_model_tensor_shape_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_74 arg3, swig_voidp arg4);
-extern swig_type_75 _wrap_quire_model_tensor_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_70 _wrap_quire_model_tensor_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_71 arg3, swig_voidp arg4);
+extern swig_type_72 _wrap_quire_model_tensor_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_73 arg3, swig_voidp arg4);
+extern swig_type_74 _wrap_quire_model_tensor_shape_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_75 arg3, swig_voidp arg4);
+extern swig_type_76 _wrap_quire_model_tensor_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tensor_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_create_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_close_native_75d2147792a4b276(uintptr_t arg1, swig_type_76 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_close_native_75d2147792a4b276(uintptr_t arg1, swig_type_77 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_set_quota_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_77 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_78 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_78 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_79 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_set_device_weight_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern swig_type_79 _wrap_quire_cache_required_bytes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_80 _wrap_quire_cache_required_bytes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_kv_format_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_80 _wrap_quire_cache_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_81 _wrap_quire_cache_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_vocab_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_create_queue_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_stats_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_81 _wrap_quire_cache_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_82 arg2, swig_type_83 arg3, swig_voidp arg4);
-extern swig_type_84 _wrap_quire_cache_query_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_85 arg3, uintptr_t arg4, swig_voidp arg5);
-extern swig_type_86 _wrap_quire_cache_pin_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_87 arg3, swig_type_88 arg4, uintptr_t arg5, swig_voidp arg6);
-extern int _wrap_quire_cache_unpin_native_75d2147792a4b276(uintptr_t arg1, swig_type_89 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_follow_pages_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_90 arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(uintptr_t arg1, swig_type_91 arg2, uintptr_t arg3, swig_type_92 arg4, swig_voidp arg5);
-extern swig_type_93 _wrap_quire_cache_score_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_94 arg3, swig_type_95 arg4, uintptr_t arg5, swig_type_96 arg6, swig_voidp arg7);
-extern swig_type_97 _wrap_quire_cache_logits_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_98 arg3, uintptr_t arg4, swig_type_99 arg5, swig_voidp arg6);
-extern swig_type_100 _wrap_quire_stats_page_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_101 _wrap_quire_stats_pages_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_102 _wrap_quire_stats_pages_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_103 _wrap_quire_stats_pages_cached_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_104 _wrap_quire_stats_pages_referenced_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_105 _wrap_quire_stats_pages_pinned_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_106 _wrap_quire_stats_pages_evicted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_107 _wrap_quire_stats_pages_deduplicated_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_108 _wrap_quire_stats_prefix_host_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_109 _wrap_quire_stats_prefix_host_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_110 _wrap_quire_stats_prefix_file_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_111 _wrap_quire_stats_prefix_file_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_112 _wrap_quire_stats_prefix_pages_restored_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_113 _wrap_quire_stats_prefix_files_refused_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_114 _wrap_quire_stats_jobs_queued_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_115 _wrap_quire_stats_jobs_running_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_116 _wrap_quire_stats_jobs_submitted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_117 _wrap_quire_stats_jobs_finished_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_118 _wrap_quire_stats_jobs_failed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_119 _wrap_quire_stats_jobs_cancelled_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_120 _wrap_quire_stats_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_121 _wrap_quire_stats_steps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_122 _wrap_quire_stats_card_expert_hits_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_123 _wrap_quire_stats_card_expert_misses_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_124 _wrap_quire_stats_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_125 _wrap_quire_stats_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_126 _wrap_quire_stats_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_127 _wrap_quire_stats_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_128 _wrap_quire_stats_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_129 _wrap_quire_stats_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
-extern swig_type_131 _wrap_quire_stats_histogram_count_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_82 _wrap_quire_cache_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_83 arg2, swig_type_84 arg3, swig_voidp arg4);
+extern swig_type_85 _wrap_quire_cache_query_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_86 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_87 _wrap_quire_cache_pin_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_88 arg3, swig_type_89 arg4, uintptr_t arg5, swig_voidp arg6);
+extern int _wrap_quire_cache_unpin_native_75d2147792a4b276(uintptr_t arg1, swig_type_90 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_follow_pages_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_91 arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(uintptr_t arg1, swig_type_92 arg2, uintptr_t arg3, swig_type_93 arg4, swig_voidp arg5);
+extern swig_type_94 _wrap_quire_cache_score_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_95 arg3, swig_type_96 arg4, uintptr_t arg5, swig_type_97 arg6, swig_voidp arg7);
+extern swig_type_98 _wrap_quire_cache_logits_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_99 arg3, uintptr_t arg4, swig_type_100 arg5, swig_voidp arg6);
+extern swig_type_101 _wrap_quire_stats_page_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_102 _wrap_quire_stats_pages_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_103 _wrap_quire_stats_pages_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_104 _wrap_quire_stats_pages_cached_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_105 _wrap_quire_stats_pages_referenced_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_106 _wrap_quire_stats_pages_pinned_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_107 _wrap_quire_stats_pages_evicted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_108 _wrap_quire_stats_pages_deduplicated_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_109 _wrap_quire_stats_prefix_host_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_110 _wrap_quire_stats_prefix_host_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_111 _wrap_quire_stats_prefix_file_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_112 _wrap_quire_stats_prefix_file_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_113 _wrap_quire_stats_prefix_pages_restored_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_114 _wrap_quire_stats_prefix_files_refused_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_115 _wrap_quire_stats_jobs_queued_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_116 _wrap_quire_stats_jobs_running_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_117 _wrap_quire_stats_jobs_submitted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_118 _wrap_quire_stats_jobs_finished_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_119 _wrap_quire_stats_jobs_failed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_120 _wrap_quire_stats_jobs_cancelled_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_121 _wrap_quire_stats_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_122 _wrap_quire_stats_steps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_123 _wrap_quire_stats_card_expert_hits_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_124 _wrap_quire_stats_card_expert_misses_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_125 _wrap_quire_stats_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_126 _wrap_quire_stats_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_127 _wrap_quire_stats_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_128 _wrap_quire_stats_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_129 _wrap_quire_stats_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_130 _wrap_quire_stats_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
+extern swig_type_132 _wrap_quire_stats_histogram_count_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_sum_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_quantile_native_75d2147792a4b276(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_132 _wrap_quire_stats_num_namespaces_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_133 _wrap_quire_stats_namespace_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_134 arg3, swig_voidp arg4);
+extern swig_type_133 _wrap_quire_stats_num_namespaces_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_134 _wrap_quire_stats_namespace_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_135 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_stats_namespace_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_135 _wrap_quire_stats_device_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_136 _wrap_quire_stats_device_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_stats_num_shards_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_136 _wrap_quire_stats_shard_device_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_137 _wrap_quire_stats_shard_device_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_stats_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_job_request_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_job_request_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_kind_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_messages_native_75d2147792a4b276(uintptr_t arg1, swig_type_140 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(uintptr_t arg1, swig_type_140 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_messages_native_75d2147792a4b276(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_chat_template_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_add_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_parse_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_new_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_drafts_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_new_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_banned_texts_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_heal_prompt_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_guidance_scale_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_ignore_eos_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_loop_guard_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
@@ -552,10 +554,10 @@ extern int _wrap_quire_job_request_set_json_order_native_75d2147792a4b276(uintpt
 extern int _wrap_quire_job_request_set_json_closed_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_json_plain_integers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_json_space_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(uintptr_t arg1, swig_type_151 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_sampling_of_model_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_random_seed_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_75d2147792a4b276(uintptr_t arg1, swig_type_151 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_75d2147792a4b276(uintptr_t arg1, swig_type_152 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -566,11 +568,11 @@ extern int _wrap_quire_job_request_set_dry_base_native_75d2147792a4b276(uintptr_
 extern int _wrap_quire_job_request_set_dry_allowed_length_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_max_length_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_range_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(uintptr_t arg1, swig_type_152 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(uintptr_t arg1, swig_type_153 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_75d2147792a4b276(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_type_153 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_type_154 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_clear_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_154 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_155 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_smoothing_factor_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_temperature_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -587,10 +589,10 @@ extern int _wrap_quire_job_request_set_mirostat_tau_native_75d2147792a4b276(uint
 extern int _wrap_quire_job_request_set_mirostat_eta_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_probability_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_threshold_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(uintptr_t arg1, swig_type_155 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(uintptr_t arg1, swig_type_156 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_skew_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(uintptr_t arg1, swig_type_156 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(uintptr_t arg1, swig_type_157 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(uintptr_t arg1, swig_type_157 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(uintptr_t arg1, swig_type_158 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_budget_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_emit_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
@@ -599,24 +601,24 @@ extern int _wrap_quire_job_request_set_top_log_probs_native_75d2147792a4b276(uin
 extern int _wrap_quire_job_request_set_raw_logits_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_type_158 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(uintptr_t arg1, swig_type_160 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_progress_events_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_type_160 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_162 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_163 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_162 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_163 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_164 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_164 arg3, swig_voidp arg4);
-extern swig_type_165 _wrap_quire_job_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_166 arg2, uintptr_t arg3, swig_type_167 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_75d2147792a4b276(uintptr_t arg1, swig_type_168 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_submit_many_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_165 arg3, swig_voidp arg4);
+extern swig_type_166 _wrap_quire_job_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_167 arg2, uintptr_t arg3, swig_type_168 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_75d2147792a4b276(uintptr_t arg1, swig_type_169 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_job_cancel_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
@@ -624,77 +626,77 @@ extern int _wrap_quire_job_resume_native_75d2147792a4b276(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_169 _wrap_quire_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_170 _wrap_quire_job_seed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_170 _wrap_quire_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_171 _wrap_quire_job_seed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_171 _wrap_quire_job_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_172 arg2, swig_voidp arg3);
+extern swig_type_172 _wrap_quire_job_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_173 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_173 _wrap_quire_job_explain_native_75d2147792a4b276(uintptr_t arg1, swig_type_174 arg2, swig_voidp arg3);
-extern swig_type_175 _wrap_quire_job_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_176 _wrap_quire_job_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_177 _wrap_quire_job_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_178 _wrap_quire_job_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_179 _wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_180 _wrap_quire_job_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_181 arg2, swig_voidp arg3);
-extern swig_type_182 _wrap_quire_job_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_183 _wrap_quire_job_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_job_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_185 _wrap_quire_job_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_186 _wrap_quire_job_scores_native_75d2147792a4b276(uintptr_t arg1, swig_type_187 arg2, swig_voidp arg3);
-extern swig_type_188 _wrap_quire_job_raw_logits_native_75d2147792a4b276(uintptr_t arg1, swig_type_189 arg2, swig_voidp arg3);
-extern swig_type_190 _wrap_quire_job_embedding_native_75d2147792a4b276(uintptr_t arg1, swig_type_191 arg2, swig_voidp arg3);
+extern swig_type_174 _wrap_quire_job_explain_native_75d2147792a4b276(uintptr_t arg1, swig_type_175 arg2, swig_voidp arg3);
+extern swig_type_176 _wrap_quire_job_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_177 _wrap_quire_job_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_178 _wrap_quire_job_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_179 _wrap_quire_job_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_180 _wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_181 _wrap_quire_job_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_182 arg2, swig_voidp arg3);
+extern swig_type_183 _wrap_quire_job_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_job_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_job_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_186 _wrap_quire_job_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_187 _wrap_quire_job_scores_native_75d2147792a4b276(uintptr_t arg1, swig_type_188 arg2, swig_voidp arg3);
+extern swig_type_189 _wrap_quire_job_raw_logits_native_75d2147792a4b276(uintptr_t arg1, swig_type_190 arg2, swig_voidp arg3);
+extern swig_type_191 _wrap_quire_job_embedding_native_75d2147792a4b276(uintptr_t arg1, swig_type_192 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_192 _wrap_quire_queue_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_193 arg2, uintptr_t arg3, swig_type_194 arg4, swig_voidp arg5);
-extern swig_type_195 _wrap_quire_queue_ready_native_75d2147792a4b276(uintptr_t arg1, swig_type_196 arg2, uintptr_t arg3, swig_type_197 arg4, swig_voidp arg5);
+extern swig_type_193 _wrap_quire_queue_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_194 arg2, uintptr_t arg3, swig_type_195 arg4, swig_voidp arg5);
+extern swig_type_196 _wrap_quire_queue_ready_native_75d2147792a4b276(uintptr_t arg1, swig_type_197 arg2, uintptr_t arg3, swig_type_198 arg4, swig_voidp arg5);
 extern int _wrap_quire_queue_set_log_level_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_198 _wrap_quire_event_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_199 _wrap_quire_event_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_199 _wrap_quire_event_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_200 _wrap_quire_event_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_200 _wrap_quire_event_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_201 _wrap_quire_event_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_response_kind_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_201 _wrap_quire_event_response_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_202 _wrap_quire_event_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_203 _wrap_quire_event_call_name_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_204 _wrap_quire_event_call_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_205 _wrap_quire_event_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_206 arg2, swig_voidp arg3);
-extern swig_type_207 _wrap_quire_event_first_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_208 _wrap_quire_event_kept_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_209 _wrap_quire_event_kept_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_210 _wrap_quire_event_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_211 arg2, swig_voidp arg3);
-extern swig_type_212 _wrap_quire_event_top_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_213 arg2, swig_voidp arg3);
-extern swig_type_214 _wrap_quire_event_top_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_215 arg2, swig_voidp arg3);
-extern swig_type_216 _wrap_quire_event_progress_done_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_217 _wrap_quire_event_progress_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_202 _wrap_quire_event_response_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_203 _wrap_quire_event_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_204 _wrap_quire_event_call_name_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_205 _wrap_quire_event_call_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_206 _wrap_quire_event_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_207 arg2, swig_voidp arg3);
+extern swig_type_208 _wrap_quire_event_first_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_209 _wrap_quire_event_kept_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_210 _wrap_quire_event_kept_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_211 _wrap_quire_event_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_212 arg2, swig_voidp arg3);
+extern swig_type_213 _wrap_quire_event_top_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_214 arg2, swig_voidp arg3);
+extern swig_type_215 _wrap_quire_event_top_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_216 arg2, swig_voidp arg3);
+extern swig_type_217 _wrap_quire_event_progress_done_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_218 _wrap_quire_event_progress_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_log_level_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_218 _wrap_quire_event_lost_lines_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_219 _wrap_quire_event_lost_lines_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_change_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_medium_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_219 _wrap_quire_event_page_number_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_220 _wrap_quire_event_page_hash_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_221 _wrap_quire_event_page_parent_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_222 _wrap_quire_event_page_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_220 _wrap_quire_event_page_number_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_221 _wrap_quire_event_page_hash_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_222 _wrap_quire_event_page_parent_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_223 _wrap_quire_event_page_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_stop_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_223 _wrap_quire_event_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_224 _wrap_quire_event_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_225 _wrap_quire_event_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_226 _wrap_quire_event_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_227 _wrap_quire_event_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_228 _wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_229 _wrap_quire_event_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_230 arg2, swig_voidp arg3);
-extern swig_type_231 _wrap_quire_event_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_232 _wrap_quire_event_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_233 _wrap_quire_event_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_234 _wrap_quire_event_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_224 _wrap_quire_event_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_225 _wrap_quire_event_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_226 _wrap_quire_event_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_227 _wrap_quire_event_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_228 _wrap_quire_event_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_229 _wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_230 _wrap_quire_event_accepted_by_position_native_75d2147792a4b276(uintptr_t arg1, swig_type_231 arg2, swig_voidp arg3);
+extern swig_type_232 _wrap_quire_event_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_233 _wrap_quire_event_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_234 _wrap_quire_event_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_235 _wrap_quire_event_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_235 _wrap_quire_event_error_message_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_236 _wrap_quire_event_error_parameter_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_236 _wrap_quire_event_error_message_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_237 _wrap_quire_event_error_parameter_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
@@ -702,91 +704,91 @@ extern int _wrap_quire_cancel_is_triggered_native_75d2147792a4b276(uintptr_t arg
 extern int _wrap_quire_cancel_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_plan_create_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_237 _wrap_quire_plan_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_238 arg2, swig_voidp arg3);
-extern swig_type_239 _wrap_quire_plan_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_240 arg2, swig_voidp arg3);
+extern swig_type_238 _wrap_quire_plan_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_239 arg2, swig_voidp arg3);
+extern swig_type_240 _wrap_quire_plan_drafter_native_75d2147792a4b276(uintptr_t arg1, swig_type_241 arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_kv_format_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_241 _wrap_quire_plan_total_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_242 _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_243 _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_244 _wrap_quire_plan_head_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_245 _wrap_quire_plan_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_246 _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_247 _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_248 _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_242 _wrap_quire_plan_total_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_243 _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_244 _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_245 _wrap_quire_plan_head_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_246 _wrap_quire_plan_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_247 _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_248 _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_249 _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_num_devices_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_249 _wrap_quire_plan_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_250 arg3, swig_voidp arg4);
+extern swig_type_250 _wrap_quire_plan_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_251 arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_device_num_layers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_device_num_host_experts_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_251 _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_252 _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_253 _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_254 _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_255 _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_256 _wrap_quire_plan_device_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_257 _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_258 _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_259 _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_260 _wrap_quire_plan_device_step_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_252 _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_253 _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_254 _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_255 _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_256 _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_257 _wrap_quire_plan_device_drafter_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_258 _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_259 _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_260 _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_261 _wrap_quire_plan_device_step_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_layers_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_layer_device_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_layer_experts_device_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_261 _wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_262 _wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_cache_groups_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_cache_group_window_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_layers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_262 _wrap_quire_plan_cache_group_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_263 arg3, swig_voidp arg4);
+extern swig_type_263 _wrap_quire_plan_cache_group_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_264 arg3, swig_voidp arg4);
 extern int _wrap_quire_constraint_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_matcher_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_matcher_accept_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_264 _wrap_quire_matcher_mask_native_75d2147792a4b276(uintptr_t arg1, swig_type_265 arg2, swig_voidp arg3);
+extern swig_type_265 _wrap_quire_matcher_mask_native_75d2147792a4b276(uintptr_t arg1, swig_type_266 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_may_end_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_266 _wrap_quire_matcher_forced_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_267 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_75d2147792a4b276(uintptr_t arg1, swig_type_268 arg2, swig_voidp arg3);
+extern swig_type_267 _wrap_quire_matcher_forced_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_268 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_75d2147792a4b276(uintptr_t arg1, swig_type_269 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_75d2147792a4b276(swig_type_269 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_75d2147792a4b276(swig_type_270 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_75d2147792a4b276(uintptr_t arg1, swig_type_271 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_272 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(uintptr_t arg1, swig_type_273 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_chat_template_create_native_75d2147792a4b276(swig_type_270 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_75d2147792a4b276(swig_type_271 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_75d2147792a4b276(uintptr_t arg1, swig_type_272 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_273 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(uintptr_t arg1, swig_type_274 arg2, swig_voidp arg3);
 extern int _wrap_quire_chat_template_set_adapts_history_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_274 _wrap_quire_chat_template_render_native_75d2147792a4b276(uintptr_t arg1, swig_type_275 arg2, swig_type_276 arg3, swig_voidp arg4);
-extern swig_type_277 _wrap_quire_chat_template_changes_native_75d2147792a4b276(uintptr_t arg1, swig_type_278 arg2, swig_type_279 arg3, swig_voidp arg4);
-extern swig_type_280 _wrap_quire_chat_template_segments_native_75d2147792a4b276(uintptr_t arg1, swig_type_281 arg2, swig_type_282 arg3, swig_voidp arg4);
-extern swig_type_283 _wrap_quire_chat_template_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_284 arg3, swig_type_285 arg4, swig_voidp arg5);
-extern swig_type_286 _wrap_quire_chat_template_hash_native_75d2147792a4b276(uintptr_t arg1, swig_type_287 arg2, swig_voidp arg3);
-extern swig_type_288 _wrap_quire_model_render_chat_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_289 arg3, swig_voidp arg4);
-extern swig_type_290 _wrap_quire_model_render_chat_changes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_291 arg3, swig_voidp arg4);
-extern swig_type_292 _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_293 arg3, swig_voidp arg4);
+extern swig_type_275 _wrap_quire_chat_template_render_native_75d2147792a4b276(uintptr_t arg1, swig_type_276 arg2, swig_type_277 arg3, swig_voidp arg4);
+extern swig_type_278 _wrap_quire_chat_template_changes_native_75d2147792a4b276(uintptr_t arg1, swig_type_279 arg2, swig_type_280 arg3, swig_voidp arg4);
+extern swig_type_281 _wrap_quire_chat_template_segments_native_75d2147792a4b276(uintptr_t arg1, swig_type_282 arg2, swig_type_283 arg3, swig_voidp arg4);
+extern swig_type_284 _wrap_quire_chat_template_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_285 arg3, swig_type_286 arg4, swig_voidp arg5);
+extern swig_type_287 _wrap_quire_chat_template_hash_native_75d2147792a4b276(uintptr_t arg1, swig_type_288 arg2, swig_voidp arg3);
+extern swig_type_289 _wrap_quire_model_render_chat_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_290 arg3, swig_voidp arg4);
+extern swig_type_291 _wrap_quire_model_render_chat_changes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_292 arg3, swig_voidp arg4);
+extern swig_type_293 _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_294 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_294 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_alias_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_295 arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_alias_set_cache_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_add_fallback_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_clear_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_alias_submit_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_295 _wrap_quire_alias_reason_native_75d2147792a4b276(uintptr_t arg1, swig_type_296 arg2, swig_voidp arg3);
-extern swig_type_297 _wrap_quire_alias_num_swaps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_298 _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_299 _wrap_quire_response_dialects_native_75d2147792a4b276(swig_type_300 arg1, swig_voidp arg2);
-extern swig_type_301 _wrap_quire_response_detect_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_302 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_response_parser_create_native_75d2147792a4b276(swig_type_303 arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_304 arg2, swig_voidp arg3);
+extern swig_type_296 _wrap_quire_alias_reason_native_75d2147792a4b276(uintptr_t arg1, swig_type_297 arg2, swig_voidp arg3);
+extern swig_type_298 _wrap_quire_alias_num_swaps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_299 _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_300 _wrap_quire_response_dialects_native_75d2147792a4b276(swig_type_301 arg1, swig_voidp arg2);
+extern swig_type_302 _wrap_quire_response_detect_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_303 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_response_parser_create_native_75d2147792a4b276(swig_type_304 arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_305 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_set_reasoning_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_type_305 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_feed_native_75d2147792a4b276(uintptr_t arg1, swig_type_306 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_type_306 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_feed_native_75d2147792a4b276(uintptr_t arg1, swig_type_307 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_finish_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_next_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_kind_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_307 _wrap_quire_response_parser_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_308 _wrap_quire_response_parser_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_309 arg2, swig_voidp arg3);
-extern swig_type_310 _wrap_quire_response_parser_raw_native_75d2147792a4b276(uintptr_t arg1, swig_type_311 arg2, swig_voidp arg3);
-extern swig_type_312 _wrap_quire_response_parser_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_313 arg2, swig_voidp arg3);
-extern swig_type_314 _wrap_quire_response_parser_id_native_75d2147792a4b276(uintptr_t arg1, swig_type_315 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_response_constraint_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_316 arg2, swig_voidp arg3);
+extern swig_type_308 _wrap_quire_response_parser_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_309 _wrap_quire_response_parser_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_310 arg2, swig_voidp arg3);
+extern swig_type_311 _wrap_quire_response_parser_raw_native_75d2147792a4b276(uintptr_t arg1, swig_type_312 arg2, swig_voidp arg3);
+extern swig_type_313 _wrap_quire_response_parser_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_314 arg2, swig_voidp arg3);
+extern swig_type_315 _wrap_quire_response_parser_id_native_75d2147792a4b276(uintptr_t arg1, swig_type_316 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_response_constraint_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_317 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_317 _wrap_quire_diagnose_native_75d2147792a4b276(int arg1, swig_type_318 arg2, swig_voidp arg3);
+extern swig_type_318 _wrap_quire_diagnose_native_75d2147792a4b276(int arg1, swig_type_319 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -1143,6 +1145,20 @@ _swig_i_1 = arg2
 	return swig_r
 }
 
+func Quire_runtime_options_set_stage_transport(arg1 RuntimeOptionsHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_stage_transport_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
 func Quire_runtime_options_set_log_level(arg1 RuntimeOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -1161,7 +1177,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_type_10(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_type_11(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1193,7 +1209,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1207,7 +1223,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_13)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1221,7 +1237,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_13)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_14)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1235,7 +1251,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_host_experts_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_14)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_host_experts_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1249,7 +1265,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1324,7 +1340,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_17)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1356,7 +1372,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_17)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1369,7 +1385,7 @@ func Quire_cache_options_set_max_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_18(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1379,7 +1395,7 @@ func Quire_cache_options_set_min_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_20(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1389,7 +1405,7 @@ func Quire_cache_options_set_page_idle_ns(arg1 CacheOptionsHandle, arg2 int64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_20(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_21(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1439,7 +1455,7 @@ func Quire_cache_options_set_max_seq_len(arg1 CacheOptionsHandle, arg2 int64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_21(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_22(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1503,7 +1519,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_22)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1518,7 +1534,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_24)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1551,7 +1567,7 @@ func Quire_cache_options_set_card_expert_bytes(arg1 CacheOptionsHandle, arg2 int
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_card_expert_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_24(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_card_expert_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_25(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1561,7 +1577,7 @@ func Quire_cache_options_set_prefix_bytes(arg1 CacheOptionsHandle, arg2 int64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_25(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_26(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1572,7 +1588,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_26)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_27)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1585,7 +1601,7 @@ func Quire_cache_options_set_prefix_directory_bytes(arg1 CacheOptionsHandle, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_27(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_28(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1615,7 +1631,7 @@ func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_28(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_29(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1625,7 +1641,7 @@ func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_29(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_30(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1635,7 +1651,7 @@ func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_30(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_31(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1675,7 +1691,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_32)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1689,7 +1705,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_35)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1703,7 +1719,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_36)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1738,7 +1754,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_39)(unsafe.Pointer(&_swig_i_1)), C.swig_type_40(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_1)), C.swig_type_41(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1751,7 +1767,7 @@ func Quire_runtime_metrics(arg1 RuntimeHandle, arg2 []byte, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_42)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1782,7 +1798,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (uintptr)(C._wrap_quire_model_load_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_43(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (uintptr)(C._wrap_quire_model_load_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_44(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	var swig_r_1 ModelHandle
 swig_r_1 = ModelHandle(swig_r)
 	return swig_r_1
@@ -1814,7 +1830,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_model_wake_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_44(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_model_wake_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_45(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1827,7 +1843,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_model_evict_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_45(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_model_evict_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_46(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1847,7 +1863,7 @@ func Quire_model_set_idle_timeout_ns(arg1 ModelHandle, arg2 int64, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_46(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_47(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1871,7 +1887,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1889,7 +1905,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_52)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_54)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1906,7 +1922,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_55)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1920,7 +1936,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_57)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1953,7 +1969,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_58)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_59)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1984,7 +2000,7 @@ func Quire_model_path(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_60)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1997,7 +2013,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_62)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2073,7 +2089,7 @@ func Quire_model_drafter(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_66)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_67)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2124,7 +2140,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_70)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_71)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2138,7 +2154,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_73)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2152,7 +2168,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_74)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_75)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2209,7 +2225,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_close_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_76(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_close_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_77(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2233,7 +2249,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_77)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_78)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2248,7 +2264,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_78)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_79)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2333,7 +2349,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_82)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_83)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_83)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_84)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2353,7 +2369,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_query_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_85(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_86(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -2368,7 +2384,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_4 uintptr
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_87(_swig_i_2), C.swig_type_88(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_88(_swig_i_2), C.swig_type_89(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
 	return swig_r
 }
 
@@ -2378,7 +2394,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_89(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_90(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2390,7 +2406,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_90(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_91(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2404,7 +2420,7 @@ _swig_i_1 = arg2
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_91)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_92(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_92)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_93(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2423,7 +2439,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_94(_swig_i_2), C.swig_type_95(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_96)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_95(_swig_i_2), C.swig_type_96(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_97)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg6
 	}
@@ -2441,7 +2457,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_98(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_99)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_99(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg5
 	}
@@ -2722,7 +2738,7 @@ func Quire_stats_accepted_by_position(arg1 StatsHandle, arg2 []int64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_stats_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_stats_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2776,7 +2792,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2890,7 +2906,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_138)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2903,7 +2919,7 @@ func Quire_job_request_add_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_138)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2917,7 +2933,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2931,7 +2947,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2945,7 +2961,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2959,7 +2975,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2984,7 +3000,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2997,7 +3013,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_145)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3060,7 +3076,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_145)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3074,7 +3090,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3097,7 +3113,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3130,7 +3146,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3143,7 +3159,7 @@ func Quire_job_request_set_negative_prompt_tokens(arg1 JobRequestHandle, arg2 []
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_150)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3239,7 +3255,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_150)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_151)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3273,7 +3289,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_151(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_152(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3383,7 +3399,7 @@ func Quire_job_request_set_dry_breakers(arg1 JobRequestHandle, arg2 []int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_152)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_153)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3408,7 +3424,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_153)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3430,7 +3446,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_155)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3603,7 +3619,7 @@ func Quire_job_request_set_xtc_ignored(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_155)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_156)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3627,7 +3643,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_156)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_157)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3641,7 +3657,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_157)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_158)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3734,7 +3750,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_158(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_159(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3744,7 +3760,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_159(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_160(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3796,7 +3812,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_160)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3819,7 +3835,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_161(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_162(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3829,7 +3845,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_162(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_163(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3839,7 +3855,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_163(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_164(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3899,7 +3915,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_164)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_165)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3915,7 +3931,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_166(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_167)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_167(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_168)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3930,7 +3946,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_168(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_169(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -4054,7 +4070,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_172)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_173)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4076,7 +4092,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_174)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_175)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4134,7 +4150,7 @@ func Quire_job_accepted_by_position(arg1 JobHandle, arg2 []int64, arg3 *ErrorHan
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_181)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_182)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4183,7 +4199,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_187)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_188)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4196,7 +4212,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_189)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_190)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4209,7 +4225,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_191)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_192)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4236,7 +4252,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_193(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_194)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_194(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_195)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -4252,7 +4268,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_196(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_197)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_197(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_198)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -4429,7 +4445,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_206)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_207)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4469,7 +4485,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_211)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_212)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4482,7 +4498,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_213)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_214)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4495,7 +4511,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_215)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_216)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4676,7 +4692,7 @@ func Quire_event_accepted_by_position(arg1 EventHandle, arg2 []int64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_230)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_accepted_by_position_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_231)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4827,7 +4843,7 @@ func Quire_plan_model_path(arg1 PlanHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_238)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_239)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4840,7 +4856,7 @@ func Quire_plan_drafter(arg1 PlanHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_240)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_drafter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_241)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4944,7 +4960,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_251)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5173,7 +5189,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_264)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -5218,7 +5234,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_265)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5240,7 +5256,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_267)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5253,7 +5269,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_268(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_269(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -5271,7 +5287,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_75d2147792a4b276(*(*C.swig_type_269)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_75d2147792a4b276(*(*C.swig_type_270)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5285,7 +5301,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_75d2147792a4b276(*(*C.swig_type_270)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_75d2147792a4b276(*(*C.swig_type_271)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5301,7 +5317,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_271)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_272)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5316,7 +5332,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_272)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_273)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -5330,7 +5346,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_273)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_274)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5355,7 +5371,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_275)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_276)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_276)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_277)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5373,7 +5389,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_278)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_279)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_279)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_280)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5391,7 +5407,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_281)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_282)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_282)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_283)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5411,7 +5427,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_284)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_286)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -5427,7 +5443,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_287)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_288)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5442,7 +5458,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_289)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_290)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5457,7 +5473,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_291)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_changes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_292)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5472,7 +5488,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_293)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_294)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5495,7 +5511,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_294)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_295)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5563,7 +5579,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_296)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_297)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5602,7 +5618,7 @@ func Quire_response_dialects(arg1 []byte, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_response_dialects_native_75d2147792a4b276(*(*C.swig_type_300)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_response_dialects_native_75d2147792a4b276(*(*C.swig_type_301)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -5617,7 +5633,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_response_detect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_302)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_response_detect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_303)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5629,7 +5645,7 @@ func Quire_response_parser_create(arg1 string, arg2 *ErrorHandle) (_swig_ret Res
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_75d2147792a4b276(*(*C.swig_type_303)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_75d2147792a4b276(*(*C.swig_type_304)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5645,7 +5661,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_304)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_305)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5669,7 +5685,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_305)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_306)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5683,7 +5699,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_306)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_307)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5732,7 +5748,7 @@ func Quire_response_parser_text(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_309)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_310)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5745,7 +5761,7 @@ func Quire_response_parser_raw(arg1 ResponseParserHandle, arg2 []byte, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_311)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_312)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5758,7 +5774,7 @@ func Quire_response_parser_name(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_313)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_314)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5771,7 +5787,7 @@ func Quire_response_parser_id(arg1 ResponseParserHandle, arg2 []byte, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_315)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_316)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5785,7 +5801,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_316)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_317)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5810,7 +5826,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_75d2147792a4b276(C.int(_swig_i_0), *(*C.swig_type_318)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_75d2147792a4b276(C.int(_swig_i_0), *(*C.swig_type_319)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
