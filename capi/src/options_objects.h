@@ -16,7 +16,7 @@
 #include "core/base/mutex.h"
 #include "core/drafting/drafting_options.h"
 #include "core/engine/model/device_list.h"
-#include "core/stages/stage_link.h"
+#include "core/stages/stage_transport.h"
 
 namespace quire::capi {
 

@@ -2,24 +2,15 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "core/base/clock.h"
+#include "core/stages/stage_transport.h"
 #include "core/tensor/device.h"
 
 namespace quire {
 
-enum class StageTransport : uint8_t {
-  automatic,  // NCCL if both processes have it, otherwise TCP
-  tcp,
-  nccl,  // nothing else
-};
-
 // A link that is not connected in this time is given up.
 inline constexpr Duration kLinkTime = std::chrono::seconds(15);
-
-// Reads "auto", "tcp" or "nccl". Throws ErrorCode::invalid_argument for anything else.
-StageTransport parse_stage_transport(std::string_view text);
 
 // What a process offers for rows to travel from card to card.
 struct LinkOffer {
