@@ -80,7 +80,7 @@ int32_t quire_runtime_options_set_stage_key_file(quire_runtime_options* options,
 int32_t quire_runtime_options_set_stage_transport(quire_runtime_options* options, const char* text,
                                                   size_t text_len, quire_error** error) {
   return set(options, "stage_transport", error, [&](RuntimeSettings& settings) {
-    settings.stage_transport = quire::parse_stage_transport(text_argument(text, text_len, "stage_transport"));
+    settings.stage_transport = quire::parse_stage_transport(text_argument(text, text_len, "text"));
   });
 }
 

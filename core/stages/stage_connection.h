@@ -101,7 +101,11 @@ class StageConnection {
   // Ends the connection because of a failed link. Throws ErrorCode::device_lost, with the reason why the
   // connection is lost if it is.
   [[noreturn]] void lose_link(std::string_view why);
-  void close() noexcept { channel_->close(); }
+  // Ends the connection because of an answer, and counts the loss unless a call has noticed it.
+  void give_up() noexcept {
+    if (!is_lost()) ++counters_->num_losses;
+    channel_->close();
+  }
 
  private:
   template <typename Body>

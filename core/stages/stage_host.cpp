@@ -137,7 +137,7 @@ class StageExecutor final : public RemoteExecutor {
       connection_->end();
     } catch (const Error&) {  // rows may have been sent that the stage has not received
       link_ = nullptr;
-      connection_->close();
+      connection_->give_up();
       throw;
     }
     over_link([&](RowLink& link) {

@@ -109,7 +109,7 @@ TEST_F(RowLinkTest, AWaitHasABound) {
             std::chrono::milliseconds(30));
   EXPECT_GE(waited([&] { link.send(&row_, 1, 1, is_lost_); }), std::chrono::milliseconds(1300));
   // 25 MB at 50 MB/s take half a second more.
-  EXPECT_GE(waited([&] { link.receive(&row_, 6'250'000, 1, is_lost_); }), std::chrono::milliseconds(2000));
+  EXPECT_GE(waited([&] { link.receive(&row_, 6'250'000, 1, is_lost_); }), std::chrono::milliseconds(1800));
 }
 
 TEST_F(RowLinkTest, AFailureOfTheBackendEndsTheWaitAndTheEndIsFreed) {
