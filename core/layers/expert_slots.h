@@ -49,7 +49,7 @@ class ExpertSlots {
   int32_t first_slot(int32_t layer) const {
     return static_cast<int32_t>(int64_t{num_slots_} * layer / num_layers_);
   }
-  // Fill the lists below for a layer.
+  // Fill the lists that `exchange` works with, for a layer.
   void list_experts(int32_t layer);
   void list_free_slots(int32_t layer);
   void halve_counts(int32_t layer);

@@ -150,10 +150,10 @@ struct KernelTable {
   Status (*describe_weight)(const Weight* weight, PackedWeight* described) = nullptr;
   Status (*copy_pieces)(Context* context, const CopyPiece* pieces, int32_t count) = nullptr;
   // sum_packed_experts waits for the result. It multiplies experts that are in slots from there, and fills
-  // the slots of those that are not. fill_expert_slots only does the latter, without rows. start_slot_experts
+  // the slots of those that are not. fill_expert_slots only fills slots, without rows. start_slot_experts
   // starts the products of the rows whose experts are in slots. finish_slot_experts waits for them, and
-  // writes the outputs of down to their rows of `outputs`, which stands for all rows of that call. Never
-  // while a step is recorded.
+  // writes the outputs of down to their rows of `outputs`, [rows of that call, columns]. Never called while a
+  // step is recorded.
   Status (*sum_packed_experts)(Context* context, const PackedExpertsParams* params) = nullptr;
   Status (*fill_expert_slots)(Context* context, const PackedExpertsParams* params) = nullptr;
   Status (*start_slot_experts)(Context* context, const PackedExpertsParams* params) = nullptr;
