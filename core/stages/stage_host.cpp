@@ -36,15 +36,14 @@ struct PagesField {
   }
 };
 
-// Connects both ends, of which each needs the other to do so at the same time. Returns the own one, after the
-// answer of the stage.
+// Connects both ends, which need each other to do so at the same time. Returns the own one, after the answer
+// of the stage. Makes the own one first, so that the stage never waits for an end that could not be made.
 std::unique_ptr<RowLink> connect_ends(StageConnection& connection, const DeviceContext& home,
                                       const kernels::LinkId& id, const ChannelWait& wait) {
-  std::unique_ptr<RowLink> link;
+  auto link = std::make_unique<RowLink>(home, id, 0);
   std::exception_ptr failure;
   connection.begin(StageRequest::finish_link, {});
   try {
-    link = std::make_unique<RowLink>(home, id, 0);
     link->connect({connection.is_lost(), kLinkTime});
   } catch (const Error&) {
     failure = std::current_exception();

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/model/model_cache.h"
+#include "core/stages/stage_link.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/core/stages/linked_backend.h"
 #include "tests/core/stages/stage_fixture.h"
@@ -108,7 +109,9 @@ TEST_F(LinkedStages, GiveAFailedLinkUpOnce) {
   for (const LinkFault fault : {LinkFault::no_first_end, LinkFault::no_second_end}) {
     const auto host = join();
     set_link_fault(fault);
+    const TimePoint begin = steady_clock().now();
     expect_tcp(*host, "is refused");
+    EXPECT_LT(steady_clock().now() - begin, kLinkTime) << "one end waits for the other, which was refused";
     set_link_fault(LinkFault::none);
     expect_tcp(*host, "is refused");  // it is not tried again
     const auto strict = join(StageTransport::nccl);
