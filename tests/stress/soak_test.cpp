@@ -1,6 +1,6 @@
 // Soak test: well-behaved and misbehaving clients on the embedded model, through the C interface. Every few
 // seconds all of them stop, and then no page, handle, thread, descriptor or memory may remain in use.
-// QUIRE_SOAK_SECONDS sets the duration; the default is a minute.
+// QUIRE_SOAK_SECONDS sets the duration; the default is 30 seconds.
 #include <cstdlib>
 #include <thread>
 
@@ -21,7 +21,7 @@ constexpr int64_t kMostNewBytes = int64_t{24} << 20;  // resident: the allocator
 
 std::chrono::seconds soak_time() {
   const char* const value = std::getenv("QUIRE_SOAK_SECONDS");
-  return std::chrono::seconds(value == nullptr ? 60 : std::atoi(value));
+  return std::chrono::seconds(value == nullptr ? 30 : std::atoi(value));
 }
 
 // Makes a cache with too few pages for eight jobs at their longest, so that some are preempted and many pages

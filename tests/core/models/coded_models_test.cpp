@@ -432,7 +432,7 @@ TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, CodedModels, ::testing::ValuesIn(thin_if_sanitized(golden_families(), 4)),
+INSTANTIATE_TEST_SUITE_P(Families, CodedModels, ::testing::ValuesIn(thin_if_sanitized(golden_families(), 12)),
                          [](const auto& family) { return family.param; });
 
 }  // namespace

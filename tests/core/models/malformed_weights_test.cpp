@@ -102,7 +102,7 @@ TEST_P(MalformedWeights, AnIntegerTensorIsNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, MalformedWeights,
-                         ::testing::ValuesIn(thin_if_sanitized(golden_families(), 4)),
+                         ::testing::ValuesIn(thin_if_sanitized(golden_families(), 12)),
                          [](const auto& family) { return family.param; });
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/loader/stored_type.h"
 #include "core/models/transformer_builder.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/case_stride.h"
 #include "tests/support/derived_weights.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_text.h"
@@ -160,7 +161,8 @@ std::vector<std::string> published_names() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, PublishedNamesTest, ::testing::ValuesIn(published_names()),
+INSTANTIATE_TEST_SUITE_P(Golden, PublishedNamesTest,
+                         ::testing::ValuesIn(thin_if_sanitized(published_names(), 4)),
                          [](const auto& param) { return param.param; });
 
 TEST(PublishedNames, AreThoseOfTwentyDirectories) {

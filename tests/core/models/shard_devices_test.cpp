@@ -88,12 +88,14 @@ TEST_P(SpreadFamilies, EqualOneDevice) {
   EXPECT_TRUE(uneven.logits(ids, 512) == whole);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, SpreadFamilies, ::testing::ValuesIn(thin_if_sanitized(golden_families(), 4)),
+INSTANTIATE_TEST_SUITE_P(Golden, SpreadFamilies,
+                         ::testing::ValuesIn(thin_if_sanitized(golden_families(), 12)),
                          [](const auto& family) { return family.param; });
 
 TEST(SpreadShards, EqualOneDeviceInAnyNumber) {
   const Cards cards;
-  const TokenIds ids = some_ids(open_test_device()->is_host() ? 70 : 12);  // an emulated card is slow
+  const TokenIds ids =
+      some_ids(open_test_device()->is_host() && !kIsSanitized ? 70 : 12);  // an emulated card is slow
   const std::vector<float> whole = TransformerRunner(load_model(QUIRE_EMBEDDED_MODEL), {}).logits(ids, 512);
   for (int32_t count = 2; count <= std::min(cards.num_cards(), 4); ++count) {
     TransformerRunner runner(load_spread(QUIRE_EMBEDDED_MODEL, cards.open_all(count)), {});
@@ -195,7 +197,7 @@ JobRequest request_to_cards(int32_t num_tokens) {
 
 // An emulated card takes seconds for a token.
 int32_t num_tokens(int32_t on_cpu) {
-  return open_test_device()->is_host() ? on_cpu : 4;
+  return open_test_device()->is_host() ? on_cpu / stride_if_sanitized(3) : 4;
 }
 
 TokenIds expected_tokens(int32_t num_tokens) {

@@ -65,7 +65,7 @@ TEST_P(ShardedFamilies, ChunksPagesAndOtherSequencesChangeNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, ShardedFamilies,
-                         ::testing::ValuesIn(thin_if_sanitized(golden_families(), 4)),
+                         ::testing::ValuesIn(thin_if_sanitized(golden_families(), 12)),
                          [](const auto& family) { return family.param; });
 
 class Shards : public ::testing::Test {

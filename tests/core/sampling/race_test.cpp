@@ -57,7 +57,7 @@ TEST(TokenNoise, HasFiniteTimesAtBothEnds) {
 
 // Counts pairs of words by four of their bits each, and compares with equal counts.
 void expect_independent(const std::function<std::array<uint64_t, 2>(uint64_t)>& pair) {
-  constexpr int kNumPairs = 1 << 18;
+  constexpr int kNumPairs = (1 << 18) / testing::stride_if_sanitized(16);
   for (const int shift : {60, 32, 28, 6}) {
     std::vector<double> counts(256);
     for (uint64_t i = 0; i < kNumPairs; ++i) {

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/case_stride.h"
+
 namespace quire {
 namespace {
 
@@ -169,7 +171,7 @@ TEST_P(Shares, DeviateByAtMostASliceAStepAndTheLead) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, Shares, ::testing::Range(1U, 40U));
+INSTANTIATE_TEST_SUITE_P(Seeds, Shares, ::testing::Range(1U, testing::kIsSanitized ? 8U : 40U));
 
 // No cache starves, whatever the others need: with caches on one device and on both.
 TEST(TurnPolicy, EveryCacheGetsItsTurn) {
