@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Checks registers that the compiler spills, and how many blocks of a kernel fit on a multiprocessor by its registers.
 
-usage: kernel_budgets.py [--nvcc PATH] [--arch ARCH]... [--source NAME]... [--json]
+usage: kernel_budgets.py [--nvcc PATH] [--arch ARCH]... [--source NAME]... [--json] [--changed]
 
 Compiles the central kernels for every architecture of the preset package-cuda, as CMake does and through ccache if it is
 installed. Compares the compiler's report with packaging/dev/kernel_budgets.txt. Prints a table, or with --json a JSON
 object per kernel, and then a line for each breach. The exit status is 1 if there is a breach. It needs no card.
---arch and --source limit the check, for example `--arch 80 --source gemm_exl2`."""
+--arch and --source limit the check, for example `--arch 80 --source gemm_exl2`.
+
+A whole check without a breach writes packaging/dev/kernel_budgets.passed: a digest of all that the report follows from. With
+--changed nothing is compiled if the digest is still the same."""
 import argparse
 import concurrent.futures
 import dataclasses
 import fnmatch
+import hashlib
 import json
 import os
 import pathlib
@@ -23,6 +27,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUDGETS = ROOT / "packaging/dev/kernel_budgets.txt"
+PASSED = ROOT / "packaging/dev/kernel_budgets.passed"
 KERNELS = ROOT / "kernels/cuda"
 # The slowest come first, so that the last compilations are short.
 SOURCES = ("gemm/gemm_exl2.cu", "attention/attention_single.cu",
@@ -176,6 +181,27 @@ def shipped_architectures():
     return [name.split("-")[0] for name in shipped["cacheVariables"]["QUIRE_CUDA_ARCHITECTURES"].split(";")]
 
 
+def included_files(sources):
+    """Returns the sources and all files of the project that they include, directly or not, as sorted paths below ROOT."""
+    found, waiting = set(), [(KERNELS / source).relative_to(ROOT).as_posix() for source in sources]
+    while waiting:
+        path = waiting.pop()
+        if path not in found and (ROOT / path).is_file():
+            found.add(path)
+            waiting += re.findall(r'^\s*#\s*include\s*"([^"]+)"', (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    return sorted(found)
+
+
+def digest(nvcc, sources, architectures):
+    """Returns a digest of the compiler's version, the options, the budgets, this script and all that is compiled."""
+    version = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True).stdout
+    whole = hashlib.sha256(repr((version, FLAGS, architectures)).encode())
+    scripts = [path.relative_to(ROOT).as_posix() for path in (BUDGETS, pathlib.Path(__file__).resolve())]
+    for path in scripts + included_files(sources):
+        whole.update(path.encode() + b"\0" + hashlib.sha256((ROOT / path).read_bytes()).digest())
+    return whole.hexdigest()
+
+
 def compile_source(nvcc, source, architecture):
     """Returns the kernels of a source, compiled for one architecture."""
     launcher = [ccache] if (ccache := shutil.which("ccache")) else []
@@ -236,13 +262,19 @@ def main():
     parser.add_argument("--arch", action="append", help="only this architecture")
     parser.add_argument("--source", action="append", help="only the source with this name: gemm_exl2")
     parser.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
+    parser.add_argument("--changed", action="store_true", help="compile nothing if the last whole check passed for the same sources")
     arguments = parser.parse_args()
     architectures = arguments.arch or shipped_architectures()
     sources = [source for source in SOURCES if not arguments.source or pathlib.Path(source).stem in arguments.source]
     budgets = read_budgets(BUDGETS.read_text(encoding="utf-8"))
+    is_whole = not arguments.arch and not arguments.source
     try:
+        key = digest(arguments.nvcc, sources, architectures) if is_whole else None
+        if arguments.changed and is_whole and PASSED.is_file() and PASSED.read_text(encoding="utf-8").strip() == key:
+            print("no change since the last check, which passed")
+            return 0
         kernels = compile_all(arguments.nvcc, sources, architectures)
-    except (RuntimeError, OSError) as error:
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
         sys.exit(f"kernel_budgets: {error}")
     if arguments.json:
         for kernel in kernels:
@@ -250,10 +282,12 @@ def main():
     else:
         print("\n".join(table(kernels, budgets)), flush=True)
     lines = breaches(kernels, budgets)
-    if not arguments.arch and not arguments.source:
+    if is_whole:
         lines += unused(kernels, budgets)
     for line in lines:
         print(f"kernel_budgets: {line}", file=sys.stderr)
+    if is_whole and not lines:
+        PASSED.write_text(key + "\n", encoding="utf-8")
     return 1 if lines else 0
 
 

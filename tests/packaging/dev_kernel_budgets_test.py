@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Tests the check of registers and spills that ./dev cuda ends with. usage: dev_kernel_budgets_test.py ROOT"""
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -108,3 +110,50 @@ expect([kernel_budgets.blocks_by_registers(*pair) for pair in [(128, 512), (129,
 
 # The preset of the package is read.
 expect({"80", "90a"} <= set(kernel_budgets.shipped_architectures()), True)
+
+# A change of any file that a source includes, directly or not, of the budgets or of the compiler changes the digest.
+with tempfile.TemporaryDirectory() as name:
+    root = pathlib.Path(name)
+    files = {"kernels/cuda/a/a.cu": '#include <cuda.h>\n#include "kernels/cuda/a/a.cuh"\n', "kernels/cuda/a/a.cuh":
+             '#pragma once\n # include "kernels/interface/b.h"\n', "kernels/interface/b.h": "", "kernels/cuda/other.cuh": "",
+             "budgets.txt": "", "budgets.py": "", "nvcc": "#!/bin/sh\necho release 13.0\n"}
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    (root / "nvcc").chmod(0o755)
+    kernel_budgets.ROOT, kernel_budgets.KERNELS = root, root / "kernels/cuda"
+    kernel_budgets.BUDGETS, kernel_budgets.__file__ = root / "budgets.txt", str(root / "budgets.py")
+    kernel_budgets.PASSED = root / "passed"
+    expect(kernel_budgets.included_files(["a/a.cu"]), sorted(files)[2:4] + sorted(files)[5:6])
+
+    def key():
+        return kernel_budgets.digest(root / "nvcc", ["a/a.cu"], ["80"])
+
+    before = key()
+    for path, text in files.items():
+        (root / path).write_text(text + "# 1\n" if path != "nvcc" else text + "echo V13.0.1\n")
+        expect((path, key() != before), (path, path != "kernels/cuda/other.cuh"))
+        (root / path).write_text(text)
+    expect(key(), before)
+    expect(kernel_budgets.digest(root / "nvcc", ["a/a.cu"], ["80", "90a"]) != before, True)
+
+    # Nothing is compiled if the digest is that of the last whole check. Only a check without a breach is recorded.
+    compilations = []
+    kernel_budgets.SOURCES, kernel_budgets.shipped_architectures = ("a/a.cu",), lambda: ["80"]
+
+    def compile_all(*_):
+        compilations.append(1)
+        return list(kernel_budgets.parse_report(report(stores=16), "a.cu", "80").values())
+
+    def run(*arguments):
+        sys.argv = ["kernel_budgets.py", "--nvcc", str(root / "nvcc"), "--json", *arguments]
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            return kernel_budgets.main(), len(compilations)
+
+    kernel_budgets.compile_all = compile_all
+    expect(run("--changed"), (1, 1))  # no kernel has a budget
+    expect(run("--changed"), (1, 2))
+    (root / "budgets.txt").write_text("*  *  16  0\n")
+    expect([run("--changed"), run("--changed"), run()], [(0, 3), (0, 3), (0, 4)])
+    (root / "kernels/interface/b.h").write_text("// changed\n")
+    expect(run("--changed"), (0, 5))
