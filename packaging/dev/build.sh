@@ -58,9 +58,9 @@ build_cuda() {
     step "install NVIDIA's compiler" packaging/dev/nvcc.sh
   fi
   compiler=$(packaging/dev/nvcc.sh)
-  configure cuda -DCMAKE_CUDA_COMPILER="$compiler"
-  build cuda quire_cuda kernels_cuda_test
-  step "check the registers of kernels" python3 -B packaging/dev/kernel_budgets.py --nvcc "$compiler"
+  configure cuda-check -DCMAKE_CUDA_COMPILER="$compiler"
+  build cuda-check quire_cuda kernels_cuda_test
+  step "check the registers of kernels" python3 -B packaging/dev/kernel_budgets.py --changed --nvcc "$compiler"
 }
 
 # Uses the flags of a clang build without precompiled headers, because clang-tidy cannot read those of GCC.
