@@ -113,8 +113,8 @@ constexpr uint64_t staged_limit(uint64_t bytes) {
 // Returns the bytes of a slot for an expert whose weight_bytes are `bytes` and whose narrowest matrix has
 // `num_out` outputs. Its tables take a twenty-fifth of the codes of one panel.
 constexpr uint64_t slot_bytes(uint64_t bytes, int32_t num_out) {
-  const auto panels = static_cast<uint64_t>((num_out - 1) / kPackedColumns + 1);
-  return (bytes + bytes / (16 * panels) + 4096 + 255) / 256 * 256;
+  const int32_t panels = (num_out - 1) / kPackedColumns + 1;
+  return (bytes + bytes / (16 * static_cast<uint64_t>(panels)) + 4096 + 255) / 256 * 256;
 }
 // Returns the bytes of a staging buffer for experts of which the largest takes `bytes`: several fit, so that
 // their products fill a card.
