@@ -36,8 +36,9 @@ struct PagesField {
   }
 };
 
-// Connects both ends, which need each other to do so at the same time. Returns the own one, after the answer
-// of the stage. Makes the own one first, so that the stage never waits for an end that could not be made.
+// Connects the host's end of a link while the stage connects the other: each waits for the other. Returns the
+// host's end once the stage has answered. Makes it before the request, because without it the stage would
+// wait in vain.
 std::unique_ptr<RowLink> connect_ends(StageConnection& connection, const DeviceContext& home,
                                       const kernels::LinkId& id, const ChannelWait& wait) {
   auto link = std::make_unique<RowLink>(home, id, 0);

@@ -94,8 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, SpreadFamilies,
 
 TEST(SpreadShards, EqualOneDeviceInAnyNumber) {
   const Cards cards;
-  const TokenIds ids =
-      some_ids(open_test_device()->is_host() && !kIsSanitized ? 70 : 12);  // an emulated card is slow
+  // An emulated card is slow, and so is a sanitizer.
+  const TokenIds ids = some_ids(open_test_device()->is_host() && !kIsSanitized ? 70 : 12);
   const std::vector<float> whole = TransformerRunner(load_model(QUIRE_EMBEDDED_MODEL), {}).logits(ids, 512);
   for (int32_t count = 2; count <= std::min(cards.num_cards(), 4); ++count) {
     TransformerRunner runner(load_spread(QUIRE_EMBEDDED_MODEL, cards.open_all(count)), {});
@@ -195,7 +195,7 @@ JobRequest request_to_cards(int32_t num_tokens) {
   return request;
 }
 
-// An emulated card takes seconds for a token.
+// Returns a number of tokens for the device: an emulated card takes seconds for a token.
 int32_t num_tokens(int32_t on_cpu) {
   return open_test_device()->is_host() ? on_cpu / stride_if_sanitized(3) : 4;
 }
