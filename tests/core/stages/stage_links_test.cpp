@@ -1,7 +1,8 @@
 // Rows that travel from card to card (NCCL) give the bits of rows that travel by TCP, for hosts and stages on
 // cards. Without links they travel by TCP, and the reason is visible. A stage that is lost, and a link that
 // fails, end the jobs in bounded time. Runs on the card that QUIRE_TEST_DEVICE names, with the stage on that
-// of QUIRE_TEST_STAGE_DEVICE, by default the same number in its own process: an emulated card takes both.
+// of QUIRE_TEST_STAGE_DEVICE, by default on the same card: an emulated one takes both, and for NCCL the stage
+// is then on another host, so that rows travel through sockets.
 #include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -58,7 +59,10 @@ class StageLinks : public ::testing::Test {
     return {device != nullptr ? device : open_test_device()->name(), emulated_library()};
   }
   static std::unique_ptr<StageProcess> start(const StageDeviceChoice& device = choice()) {
-    return std::make_unique<StageProcess>(0, "/", std::vector<std::string>(), "127.0.0.1:0", device);
+    std::vector<std::string> before;
+    // NCCL refuses two ranks on one card of a host.
+    if (std::getenv("QUIRE_TEST_STAGE_DEVICE") == nullptr) before = {"env", "NCCL_HOSTID=quire-stage"};
+    return std::make_unique<StageProcess>(0, "/", before, "127.0.0.1:0", device);
   }
   static std::unique_ptr<StageProcess> start_with(const char* fault) {
     const Fault faulty(fault);
