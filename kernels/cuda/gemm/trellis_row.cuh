@@ -99,6 +99,7 @@ class ChainTransform {
           fetch(after, share_.first + share_.slot);
         }
         uint8_t* target = activations + part * row_bytes;
+        __syncwarp();  // a single part is transformed in place
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
           if (block + i * share_.warps >= share_.end) break;
@@ -123,9 +124,10 @@ class ChainTransform {
       parts |= 1U << strip_of_group(m, group).part;
     return parts;
   }
-  // Returns block i of those from `block` on, or the last one of the chain.
+  // Returns block i of those of this warp from `block` on, or `block` if the chain ends before.
   __device__ __forceinline__ int block_at(int block, int i) const {
-    return min(block + i * share_.warps, share_.end - 1);
+    const int at = block + i * share_.warps;
+    return at < share_.end ? at : block;
   }
   __device__ __forceinline__ void fetch(int part, int block) {
     if (block >= share_.end) return;
