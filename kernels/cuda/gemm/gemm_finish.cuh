@@ -119,7 +119,7 @@ __device__ __forceinline__ bool all_arrived_since(uint32_t before, uint32_t stat
   return state / (kArrival * kMaxSplits) != before / (kArrival * kMaxSplits);
 }
 
-// How K is split; only broad tiles need to read it from the shape.
+// How K is split; wide tiles of warpgroup products need not read it from the shape.
 template <int kTiles>
 __device__ __forceinline__ int split_bits(const GemmShape& s) {
   return kSplitsByHalves<kTiles> ? s.split_bits : kMaxSplitBits;
@@ -179,16 +179,16 @@ __device__ __forceinline__ void store_rotated_half(const GemmArguments& a, int s
 
 // Tiles of 8 tokens per share, and per pass of a warp that adds up everything alone.
 template <int kTiles>
-constexpr int kShareTiles = kSplitsByHalves<kTiles> ? 4 : 1;
+constexpr int kShareTiles = kTiles == kBroadTiles ? 4 : 1;
 template <int kTiles>
-constexpr int kWholeTiles = kSplitsByHalves<kTiles> ? 4 : kTiles;
+constexpr int kWholeTiles = kTiles == kBroadTiles ? 4 : kTiles;
 
 // Computes a warp's results of kCount tiles of 8 tokens from `first` on: adds up the sums of all splits in
 // order.
 template <int kTiles, int kCount>
 __device__ __forceinline__ void finish_partial_sums(const GemmArguments& a, const HalfStrip& of,
                                                     const SumExchange& at, int first) {
-  constexpr int kAtOnce = kSplitsByHalves<kTiles> || kCount < 2 ? kCount : 2;
+  constexpr int kAtOnce = kTiles == kBroadTiles || kCount < 2 ? kCount : 2;
   const float4* from = at.partials + first * 32;
   const int left = num_partial_sums<kTiles>(a.shape);
   HalfSums<kCount> sums;

@@ -324,10 +324,12 @@ __device__ __forceinline__ void multiply_pair_block(const HalfPair& of, uint32_t
   }
 }
 
-// Computes a warp's sums of a task. `parked` is this lane's shared memory for one set of sums.
-template <TileKind kKind, int kTiles, typename Ring>
+// Computes a warp's sums of a task. `parked` is this lane's shared memory for one set of sums. If another
+// split computes the preceding part of K, `leave` receives the sums of each eighth of K with its number, and
+// they are not added to `sums`.
+template <TileKind kKind, int kTiles, typename Ring, typename Leave>
 __device__ __forceinline__ void multiply_pair_chains(const HalfPair& of, Ring& ring, const TaskChains& chains,
-                                                     uint32_t parked, PairSums<kTiles>& sums) {
+                                                     uint32_t parked, PairSums<kTiles>& sums, Leave leave) {
   fill_pair<kTiles>(sums, -0.0f);  // adding to -0 changes nothing, not even a sign
 #pragma unroll 1
   for (int i = 0; i < chains.count; ++i) {
@@ -354,29 +356,19 @@ __device__ __forceinline__ void multiply_pair_chains(const HalfPair& of, Ring& r
       add_parked<kTiles>(parked, totals[0]);
       add_parked<kTiles>(parked + kTiles * 512, totals[1]);
     }
-    add_half<kTiles>(totals[0], sums[0]);
-    add_half<kTiles>(totals[1], sums[1]);
+    if (chains.first > 0) {
+      leave(chains.first + (chains.in_pairs() ? i >> 1 : i), totals);
+    } else {
+      add_half<kTiles>(totals[0], sums[0]);
+      add_half<kTiles>(totals[1], sums[1]);
+    }
   }
-}
-
-// Stores a warp's sums of one split, and adds up those of all splits if it is the last.
-template <int kTiles>
-__device__ __forceinline__ void leave_split(const GemmArguments& a, const WideTask& task,
-                                            const HalfStrip (&of)[2], int slot,
-                                            const PairSums<kTiles>& sums) {
-  SumExchange at[2];
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    at[h] = sum_exchange<kTiles>(a, of[h], task, task.group, slot, static_cast<int>(gridDim.y));
-    store_partial_sums<kTiles>(a.shape, at[h], task.split, sums[h]);
-  }
-  combine_splits<kTiles>(a, of[0], at[0]);
-  combine_splits<kTiles>(a, of[1], at[1]);
 }
 
 // Runs a thread block.
 template <TileKind kKind, int kTiles, typename Arguments>
 __device__ __forceinline__ void multiply_strips(const Arguments& a, uint8_t* shared) {
+  constexpr bool kMaySplit = std::is_same_v<Arguments, GemmArguments>;  // products of experts are not split
   const Matrix& m = a.matrix;
   const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = lane_index();
   const uint32_t base = uniform(shared_address(shared));
@@ -401,20 +393,36 @@ __device__ __forceinline__ void multiply_strips(const Arguments& a, uint8_t* sha
       pair.forms[h] = table.forms(max(of[h].strip.part, 0));
       pair.half[h] = half;
     }
+    // Computed again each time: if it were kept, the loops would have too few registers.
+    const auto meeting = [&](const auto& splits, int h) {
+      const int slot = static_cast<int>(uniform(warp));
+      return sum_exchange<kTiles>(splits, of[h], task, task.group, slot, static_cast<int>(gridDim.y));
+    };
+    const auto leave = [&](int eighth, const PairSums<kTiles>& left) {
+      if (of[0].strip.part < 0) return;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if constexpr (kKind == TileKind::trellis) {
+          store_rotated_half<kTiles>(a, task.group * a.shape.strips + warp, of[h], eighth, left[h]);
+        } else if constexpr (kMaySplit) {
+          store_partial_sums<kTiles>(a.shape, meeting(a, h), eighth, left[h]);
+        }
+      }
+    };
     PairSums<kTiles> sums;
-    multiply_pair_chains<kKind, kTiles>(pair, ring, TaskChains(a.shape, m, task.split), parked, sums);
+    multiply_pair_chains<kKind, kTiles>(pair, ring, TaskChains(a.shape, m, task.split), parked, sums, leave);
     if (of[0].strip.part < 0) continue;
     if constexpr (kKind == TileKind::trellis) {
-      const int strip = task.group * a.shape.strips + warp, eighth = (task.split + 1) * a.shape.eighths - 1;
-      store_rotated_half<kTiles>(a, strip, of[0], eighth, sums[0]);
-      store_rotated_half<kTiles>(a, strip, of[1], eighth, sums[1]);
+      if (task.split == 0) leave(a.shape.eighths - 1, sums);
     } else if (m.paired) {
       finish_gate_up<kTiles, kTiles>(a, of[0], 0, sums[0], sums[1]);
     } else if (a.shape.splits == 1) {
       finish_half<kTiles>(a, of[0], sums[0]);
       finish_half<kTiles>(a, of[1], sums[1]);
-    } else if constexpr (std::is_same_v<Arguments, GemmArguments>) {  // products of experts are not split
-      leave_split<kTiles>(a, task, of, warp, sums);
+    } else if constexpr (kMaySplit) {
+      if (task.split == 0) leave(a.shape.eighths - 1, sums);
+      combine_splits<kTiles>(a, of[0], meeting(a, 0));
+      combine_splits<kTiles>(a, of[1], meeting(a, 1));
     }
   }
 }

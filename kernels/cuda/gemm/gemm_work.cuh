@@ -18,7 +18,7 @@ __device__ __forceinline__ WideTask wide_task(const GemmShape& s, int number) {
 
 // True if K may also be split into 2 or 4 parts, not only into 1 or 8.
 template <int kTiles>
-constexpr bool kSplitsByHalves = kTiles == kBroadTiles;
+constexpr bool kSplitsByHalves = kTiles == kBroadTiles || !QUIRE_WARPGROUP_PRODUCTS;
 
 // The chains of a task in the order of work: with 16 chains, c and c + 8 follow each other.
 struct TaskChains {

@@ -35,7 +35,8 @@ struct GemmShape {
   bool few_strips = false;  // 64 tokens by at most kMaxFewStrips strips, with more registers per thread
                             // (wide, with warpgroup products)
   int32_t eighths = 0;      // eighths of K in a block's task, each one chain or two (wide)
-  int32_t splits = 1;       // split-K: splits of K over blocks: 1 or kMaxSplits (wide), also 2 or 4 (broad)
+  int32_t splits = 1;       // split-K: splits of K over blocks: 1 or kMaxSplits, and 2 or 4 except for wide
+                            // tiles with warpgroup products
   int32_t split_bits = 0;   // splits == 1 << split_bits
   // Partial sums that the splits of a half strip store: one by the first split, with the sum of all its
   // eighths, and one per eighth by the others.

@@ -38,17 +38,20 @@ bool place_strips(GemmShape& s, const CardLimits& d, const Matrix& m, int64_t ro
 
 // Returns the time of the busiest multiprocessor: its strips and activations, and the meetings of the warps
 // at each block of 128 rows, which other blocks of the multiprocessor hide; and for each task its start and
-// end, longer with split-K. Measured on an H200: a block of 128 rows by eight strips takes 0.93, 1.21
-// and 1.62 us for 16, 32 and 64 tokens.
+// end, longer with split-K. If a block has further tasks, a single warp adds up the sums of all splits
+// (combine_splits). Measured on an H200: a block of 128 rows by eight strips takes 0.93, 1.21 and 1.62 us for
+// 16, 32 and 64 tokens, and a further task with split-K 2 to 3, 3 and 9 us.
 int64_t strip_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
-  constexpr int64_t kMeeting = 350, kTask = 1500, kSplit = 2000;
+  constexpr int64_t kMeeting = 350, kTask = 1500, kSplit = 2000, kAlone = 1000;
   const int64_t strip = s.tiles == 2 ? 70 : s.tiles == 4 ? 105 : 150, activations = int64_t{10} * s.tiles;
   const int64_t rounds = rounds_of(s, d, token_tiles);
   const int64_t together = std::min<int64_t>(s.resident, rounds);
   const int64_t in_turn = (rounds + together - 1) / together;
   const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits;
-  return rounds * row_blocks * (strip * s.strips + activations) +
-         in_turn * (row_blocks * kMeeting / together + kTask + (s.splits > 1 ? kSplit : 0));
+  const int64_t warps = (s.strips * together + 3) / 4 * 4;  // a multiprocessor has four schedulers
+  return rounds * row_blocks * (strip * warps / together + activations) +
+         in_turn * (row_blocks * kMeeting / together + kTask) +
+         (s.splits > 1 ? kSplit * in_turn + (in_turn - 1) * s.tiles * kAlone : 0);
 }
 
 }  // namespace
@@ -58,11 +61,11 @@ int64_t strip_shape(const CardLimits& d, const Matrix& m, int32_t tiles, int32_t
   int64_t least = kDoesNotFit;
   for (int32_t strips = kMaxWideStrips; strips >= 2; strips -= 2) {
     if (!parts_fit_groups(m, strips)) continue;
-    for (const int32_t bits : {0, kMaxSplitBits}) {
+    for (int32_t bits = 0; bits <= (may_split ? kMaxSplitBits : 0); ++bits) {
       GemmShape s;
       s.tiles = tiles;
       split_chains(s, bits);
-      if (bits > 0 && !(may_split && sums_fit(m, s, 1))) continue;
+      if (!sums_fit(m, s, token_tiles)) continue;
       partition_strips(s, m, strips);
       if (!place_strips(s, d, m, rounds_of(s, d, token_tiles))) continue;
       const int64_t cost = strip_cost(s, d, m, token_tiles);

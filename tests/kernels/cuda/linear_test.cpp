@@ -1,6 +1,7 @@
 // Compares products with prepared weights with sums in double precision over the values of the formats.
 // Long file: one fixture tests every format and every kind of tile.
 #include <array>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -16,6 +17,20 @@ using Layout = std::vector<std::pair<int, int>>;
 // Columns by rows that share a scale of 8-bit floats; 0: all. The last two are expanded to f16.
 constexpr std::pair<int32_t, int32_t> kScaleBlocks[] = {
     {0, 0}, {1, 0}, {128, 128}, {1, 128}, {48, 256}, {5, 160}, {1, 32}, {7, 96}, {1, 64}, {48, 33}, {1, 16}};
+
+// Makes a matrix of `depth` rows by `columns`.
+using Maker = std::function<void(StoredWeight& w, int32_t depth, int32_t columns)>;
+
+// Returns one for each format but EXL2.
+std::vector<Maker> other_formats(std::mt19937& random) {
+  return {
+      [&](auto& w, int32_t depth, int32_t columns) { make_gptq(w, depth, columns, 128, true, random); },
+      [&](auto& w, int32_t depth, int32_t columns) { make_eight_bits(w, depth, columns, depth, random); },
+      [&](auto& w, int32_t depth, int32_t columns) { make_mxfp4(w, depth, columns, random); },
+      [&](auto& w, int32_t depth, int32_t columns) { make_fp8(w, depth, columns, 128, 128, random); },
+      [&](auto& w, int32_t depth, int32_t columns) { make_fp8(w, depth, columns, 1, 32, random); },
+      [&](auto& w, int32_t depth, int32_t columns) { make_dense(w, DType::f16, depth, columns, random); }};
+}
 
 // Copies are split into chunks of 4 MiB: the first matrix is larger.
 TEST_F(LinearTest, MatricesReadFromAFileAreIdentical) {
@@ -322,28 +337,37 @@ TEST_F(LinearTest, BroadTilesMatchForAGateAndAnUp) {
 }
 
 TEST_F(LinearTest, BroadAndFewStripTilesMatchForOtherFormats) {
-  const auto check = [&](auto make) {
+  for (const Maker& make : other_formats(random_)) {
     StoredWeight few, many;
     make(few, 1024, 4864);
     check_product({&few}, {16, 130});
     make(many, 3072, 12288);
     check_product({&many}, {16, 70});
-  };
-  check([&](StoredWeight& w, int32_t depth, int32_t columns) {
-    make_gptq(w, depth, columns, 128, true, random_);
-  });
-  check([&](StoredWeight& w, int32_t depth, int32_t columns) {
-    make_eight_bits(w, depth, columns, depth, random_);
-  });
-  check([&](StoredWeight& w, int32_t depth, int32_t columns) { make_mxfp4(w, depth, columns, random_); });
-  check([&](StoredWeight& w, int32_t depth, int32_t columns) {
-    make_fp8(w, depth, columns, 128, 128, random_);
-  });
-  check(
-      [&](StoredWeight& w, int32_t depth, int32_t columns) { make_fp8(w, depth, columns, 1, 32, random_); });
-  check([&](StoredWeight& w, int32_t depth, int32_t columns) {
-    make_dense(w, DType::f16, depth, columns, random_);
-  });
+  }
+}
+
+// K in halves and quarters on cards without warpgroup products: matrices of 6,144 and 16,384 columns for 132
+// multiprocessors, smaller ones for the 16 of an emulated card. See GemmShapeTest.
+TEST_F(LinearTest, HalvesAndQuartersOfKMatch) {
+  StoredWeight many, more, few, fewer;
+  make_exl2(many, {{5, 384}, {4, 384}, {3, 256}}, 6144, true, random_);
+  check_product({&many}, {1, 20, 40, 70});
+  make_exl2(more, {{5, 384}, {4, 384}, {3, 256}}, 16384, true, random_);
+  check_product({&more}, {1, 20, 40});
+  make_exl2(few, {{5, 384}, {4, 384}, {3, 256}}, 1024, true, random_);
+  check_product({&few}, {1, 20, 40});
+  make_exl2(fewer, {{5, 896}, {4, 896}, {3, 256}}, 1024, true, random_);
+  check_product({&fewer}, {1, 70});
+}
+
+TEST_F(LinearTest, HalvesAndQuartersOfKMatchForOtherFormats) {
+  for (const Maker& make : other_formats(random_)) {
+    StoredWeight many, few;
+    make(many, 1024, 6144);
+    check_product({&many}, {16, 20, 40, 70});
+    make(few, 2048, 1024);
+    check_product({&few}, {16, 40, 70});
+  }
 }
 
 // K is split into halves, quarters and eighths.
