@@ -18,6 +18,7 @@ struct StageOptions {
   std::string models;
   std::string memory;
   std::string transport;
+  int num_shards = 1;
   int num_threads = 0;
 };
 
@@ -57,8 +58,8 @@ int serve(const StageOptions& options, Interrupt& interrupt) {
   const int64_t memory_bytes = memory_of(options.memory);
   const Runtime runtime = open_runtime_of(options);
   try {
-    call(quire_runtime_serve_stage, runtime.get(), options.listen, options.models, memory_bytes,
-         int64_t{QUIRE_WAIT_FOREVER}, interrupt.cancel());
+    call(quire_runtime_serve_stage, runtime.get(), options.listen, options.models, options.num_shards,
+         memory_bytes, int64_t{QUIRE_WAIT_FOREVER}, interrupt.cancel());
   } catch (const Error& error) {
     if (error.code() != QUIRE_ERROR_CANCELLED) throw;
   }
@@ -76,6 +77,7 @@ authenticated and not encrypted: use a private network. Activations that travel 
 Examples:
   openssl rand -hex 32 > stage.key
   quire stage --listen 0.0.0.0:7430 --key-file stage.key --device cuda:0 --models /srv/models
+  quire stage --listen 0.0.0.0:7430 --key-file stage.key --device cuda:0,cuda:1 --shards 2 --models /srv/models
 )";
 
 }  // namespace
@@ -90,8 +92,12 @@ Command add_stage(CLI::App& root) {
   app->add_option("--key-file", options->key_file, "File with the key that hosts have too, 32 bytes or more")
       ->type_name("FILE")
       ->required();
-  app->add_option("--device", options->device, "Device that runs the layers: cpu, cuda:0 (default: cpu)")
-      ->type_name("NAME");
+  app->add_option("--device", options->device,
+                  "Device that runs the layers, or one for each shard: cpu, cuda:0,cuda:1 (default: cpu)")
+      ->type_name("NAMES");
+  app->add_option("--shards", options->num_shards,
+                  "Shards of each layer (tensor parallelism), on one device or one on each (default: 1)")
+      ->type_name("N");
   app->add_option("--memory", options->memory,
                   "Device memory that all hosts may take together, as in 24G (default: what is free)")
       ->type_name("BYTES");

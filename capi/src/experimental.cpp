@@ -69,13 +69,15 @@ int64_t quire_model_logit_ops(quire_model* model, quire_error** error) {
 }
 
 int32_t quire_runtime_serve_stage(quire_runtime* runtime, const char* listen, size_t listen_len,
-                                  const char* models, size_t models_len, int64_t memory_bytes,
-                                  int64_t timeout_ns, quire_cancel* cancel, quire_error** error) {
+                                  const char* models, size_t models_len, int32_t num_shards,
+                                  int64_t memory_bytes, int64_t timeout_ns, quire_cancel* cancel,
+                                  quire_error** error) {
   return guard(error, 0, [&] {
     const std::shared_ptr<RuntimeShare> of = Pinned(runtime, "runtime")->share;
     quire::StageServing serving;
     serving.listen = named_text(listen, listen_len, "listen");
     serving.models = named_text(models, models_len, "models");
+    serving.num_shards = num_shards;
     serving.memory_bytes = static_cast<uint64_t>(
         range_argument(memory_bytes, int64_t{0}, std::numeric_limits<int64_t>::max(), "memory_bytes"));
     const quire::Wait wait = wait_argument(timeout_ns, cancel, "quire_runtime_serve_stage");

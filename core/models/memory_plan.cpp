@@ -55,10 +55,12 @@ MemoryBytes bytes_of(const RemoteCacheBytes& cache) {
   return bytes;
 }
 
+// A stage of another process counts as one of the first shard.
 MemoryBytes plan_stage_of_shard(const Transformer& of, size_t stage_idx,
                                 const TransformerExecutorOptions& options) {
   const auto& remote = of.stages[stage_idx].remote;
   if (remote != nullptr) return bytes_of(remote->plan_cache(options, of.is_linked(stage_idx)));
+  if (of.stages[stage_idx].device->is_remote()) return {};
   return plan_stage(*of.stages[stage_idx].device,
                     stage_sizes(position_of_stage(of, stage_idx), of.shape, options));
 }
@@ -134,9 +136,10 @@ StageCachePlan plan_cache_of(const Transformer& of, size_t stage_idx,
     RemoteCacheBytes cache = stage.remote->plan_cache(options, of.is_linked(stage_idx));
     return {bytes_of(cache), std::move(cache.layers)};
   }
+  const auto num_layers = static_cast<size_t>(stage.num_layers);
+  if (stage.device->is_remote()) return {{}, std::vector<RemoteCacheBytes::Layer>(num_layers)};
   StageCachePlan plan = {plan_stage_of_shard(of, stage_idx, options), {}};
   const KernelTable& table = stage.device->table();
-  const auto num_layers = static_cast<size_t>(stage.num_layers);
   plan.layers.reserve(num_layers);
   for (size_t i = 0; i < num_layers; ++i) {
     const LayerCacheSize& size = of.shape.caches[static_cast<size_t>(stage.first_layer) + i];
@@ -296,8 +299,20 @@ DeviceDemand demand_of(const RemoteLayers& layers, const TransformerExecutorOpti
 }
 
 RemoteCacheBytes plan_inner_stage(const Transformer& stage, const TransformerExecutorOptions& options) {
-  StageCachePlan plan = plan_cache_of(stage, 0, options);
-  return {std::move(plan.layers), plan.bytes.kv, plan.bytes.states, plan.bytes.workspace, plan.bytes.staging};
+  RemoteCacheBytes sum;
+  sum.layers.resize(static_cast<size_t>(stage.stages.front().num_layers));
+  for (int32_t rank = 0; rank < stage.shard.num_shards; ++rank) {
+    const StageCachePlan own = plan_cache_of(stage.at_rank(rank), 0, options);
+    for (size_t layer = 0; layer < own.layers.size(); ++layer) {
+      sum.layers[layer].kv += own.layers[layer].kv;
+      sum.layers[layer].states += own.layers[layer].states;
+    }
+    sum.kv += own.bytes.kv;
+    sum.states += own.bytes.states;
+    sum.workspace += own.bytes.workspace;
+    sum.staging += own.bytes.staging;
+  }
+  return sum;
 }
 
 }  // namespace quire

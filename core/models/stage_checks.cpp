@@ -58,7 +58,7 @@ void require_shards(const ModelSpec& model, const PipelineStage& stage, int32_t 
                 model.hidden_size)
         .at("num_shards");
   }
-  if (num_shards == 1 || stage.device->has(kernels::kCapabilityShards)) return;
+  if (num_shards == 1 || stage.device->is_remote() || stage.device->has(kernels::kCapabilityShards)) return;
   throw Error(ErrorCode::unsupported,
               "num_shards is {}; the {} backend does not support shards; use split to place whole layers on "
               "each device",

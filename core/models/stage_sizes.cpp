@@ -111,6 +111,7 @@ StagePosition position_of_stage(const Transformer& transformer, size_t stage_idx
                   [](const TransformerLayer& layer) { return layer.feed_forward.on_host; });
   place.packed = packed_limits(stage);
   place.num_links = num_links(transformer, stage_idx);
+  place.takes_rows = transformer.is_inner && transformer.shard.rank == 0;
   return place;
 }
 
@@ -140,7 +141,7 @@ StageSizes stage_sizes(const StagePosition& place, const TransformerShape& shape
   sizes.context = context_limits(shape, options);
   sizes.context.waits_within_steps = place.waits_within_steps ? 1 : 0;
   if (place.crosses_backends || place.waits_within_steps) sizes.context.handed_columns = shape.hidden_size;
-  sizes.context.num_links = place.num_links + (options.is_linked ? 1 : 0);
+  sizes.context.num_links = place.num_links + (options.is_linked && place.takes_rows ? 1 : 0);
   sizes.context.packed = place.packed;
   if (place.packed.staging_bytes > 0) {
     kernels::PackedExpertLimits& packed = sizes.context.packed;

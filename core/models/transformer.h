@@ -21,9 +21,10 @@ struct PipelineStage {
   std::shared_ptr<Device> device;  // of this shard
   int32_t first_layer = 0;
   int32_t num_layers = 0;
-  bool gathers_on_host = false;                // the devices of its shards do not reach each other's memory
-  std::shared_ptr<const RemoteLayers> remote;  // all of the stage, if it lies in another process; else null
-  std::vector<RotaryLayer> ropes;              // one for each kind of RoPE in the model
+  bool gathers_on_host = false;  // the devices of its shards do not reach each other's memory
+  // All of the stage, if it lies in another process; null for others, and on all shards but the first.
+  std::shared_ptr<const RemoteLayers> remote;
+  std::vector<RotaryLayer> ropes;  // one for each kind of RoPE in the model
   std::vector<TransformerLayer> layers;
 
   uint64_t rope_bytes() const;
@@ -94,7 +95,7 @@ struct Transformer {
   uint64_t own_head_bytes() const;       // of this shard alone
   uint64_t drafter_taken_bytes() const;  // of the draft network, without what it borrows
   // Returns the memory of a layer of this shard alone on the device of its stage. `layer` counts from the
-  // first layer of the stage.
+  // first layer of the stage. Layers of another process count as those of the first shard.
   uint64_t own_layer_bytes(size_t stage_idx, size_t layer) const;
   // Returns the memory of the layer's host experts; 0 if it has none.
   uint64_t host_experts_taken_bytes(size_t stage_idx, size_t layer) const;

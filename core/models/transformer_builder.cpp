@@ -32,10 +32,12 @@ Transformer empty_stages(const Devices& devices, const Placement& placement, int
   for (const LayerRange& run : layer_ranges(placement)) {
     PipelineStage stage;
     stage.device = devices[static_cast<size_t>(run.device)];
-    stage.gathers_on_host = gathers_on_host(devices, placement, run.device, num_shards);
     stage.first_layer = run.first;
     stage.num_layers = run.end - run.first;
-    if (!stage.device->is_remote()) stage.layers.resize(static_cast<size_t>(stage.num_layers));
+    if (!stage.device->is_remote()) {
+      stage.gathers_on_host = gathers_on_host(devices, placement, run.device, num_shards);
+      stage.layers.resize(static_cast<size_t>(stage.num_layers));
+    }
     transformer.stages.push_back(std::move(stage));
   }
   const int32_t host = host_experts_device(placement);
@@ -161,15 +163,10 @@ class ShardsBuilder {
     });
   }
 
-  // Builds the stages of other processes: their ropes and layers.
+  // Builds the stages of other processes: their ropes and layers. The other process decides on its shards.
   void build_remote(size_t stage_idx) {
     PipelineStage& stage = first_.stages[stage_idx];
     if (!stage.device->is_remote()) return;
-    if (options_.num_shards > 1) {
-      throw Error(ErrorCode::unsupported, "num_shards: {} is in another process, and its stage has one shard",
-                  stage.device->name())
-          .at("num_shards");
-    }
     Expects(options_.shared != nullptr);
     stage.remote = stage.device->peer()->build({*options_.shared, stage.first_layer,
                                                 stage.first_layer + stage.num_layers, options_.activations,
@@ -207,6 +204,13 @@ void number_packed_layers(PipelineStage& stage) {
     if (ExpertsLayer* const experts = packed_experts_of(layer)) experts->packed.slots_idx = count++;
 }
 
+void require_same_backends(const Transformer& transformer) {
+  for (const Transformer& peer : transformer.peers) {
+    for (size_t i = 0; i < peer.stages.size(); ++i)
+      require_same_backend(*transformer.stages[i].device, *peer.stages[i].device);
+  }
+}
+
 // Builds all weights of a transformer whose stages are empty.
 void build_weights(const ModelConfig& config, WeightProvider& weights, const BuildOptions& options,
                    const Loan& loan, const StageDevices& devices, Transformer& transformer) {
@@ -214,10 +218,7 @@ void build_weights(const ModelConfig& config, WeightProvider& weights, const Bui
   require_host_experts(config.spec, layers_with_host_experts(devices.placement),
                        transformer.host_experts.device.get(), options);
   ShardsBuilder shards(config, weights, options, loan, devices, transformer);
-  for (const Transformer& peer : transformer.peers) {
-    for (size_t i = 0; i < peer.stages.size(); ++i)
-      require_same_backend(*transformer.stages[i].device, *peer.stages[i].device);
-  }
+  require_same_backends(transformer);
   shards.build_ropes();
   // A stage of another process takes longest and needs no work here, so it comes first. The embedding and the
   // head are larger than a layer.
@@ -304,7 +305,7 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
 }
 
 std::shared_ptr<const Transformer> build_inner_stage(const ModelConfig& config, WeightProvider& weights,
-                                                     const std::shared_ptr<Device>& device,
+                                                     gsl::span<const std::shared_ptr<Device>> devices,
                                                      const LayerRange& layers, const BuildOptions& options) {
   if (layers.first < 0 || layers.first >= layers.end || layers.end > config.num_layers) {
     throw Error(ErrorCode::invalid_argument, "layers {} to {} of a model that has {}", layers.first,
@@ -312,16 +313,21 @@ std::shared_ptr<const Transformer> build_inner_stage(const ModelConfig& config, 
   }
   auto transformer = std::make_shared<Transformer>();
   transformer->is_inner = true;
+  Placement placement = place_on_one_device(config.num_layers);
+  placement.spreads.assign(devices.size(), devices.size() > 1);
   PipelineStage& stage = transformer->stages.emplace_back();
-  stage.device = device;
+  stage.device = devices.front();
+  stage.gathers_on_host = gathers_on_host(devices, placement, 0, options.num_shards);
   stage.first_layer = layers.first;
   stage.num_layers = layers.end - layers.first;
   stage.layers.resize(static_cast<size_t>(stage.num_layers));
-  const auto trim_at_end = gsl::finally([&] { device->trim(); });
+  const auto trim_at_end = gsl::finally([&] {
+    for (const std::shared_ptr<Device>& device : devices) device->trim();
+  });
   require_stage(config.spec, stage, options);
   const Loan no_loan;
-  const Placement placement = place_on_one_device(config.num_layers);
-  ShardsBuilder shards(config, weights, options, no_loan, {{&device, 1}, placement}, *transformer);
+  ShardsBuilder shards(config, weights, options, no_loan, {devices, placement}, *transformer);
+  require_same_backends(*transformer);
   shards.build_ropes();
   run_tasks(*options.threads, weights.is_concurrent() ? options.num_helpers : 0, stage.num_layers,
             [&](int32_t layer) { shards.build_layer(layers.first + layer); });

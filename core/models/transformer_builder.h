@@ -26,7 +26,7 @@ struct BuildOptions {
   BuildMode mode = BuildMode::prepare;
   const ThreadFactory* threads = &system_threads();
   int32_t num_helpers = 0;  // threads in addition to the caller
-  int32_t num_shards = 1;   // of each stage
+  int32_t num_shards = 1;   // of each stage in this process
   // Type of the activations that the layers' matrices read.
   kernels::ActivationDtype activations = kernels::ActivationDtype::full;
   const DraftBuild* drafter = nullptr;
@@ -43,10 +43,10 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
                                                      const Placement& placement, const BuildOptions& options);
 
 // Builds the layers of a stage whose ends are in another process: a transformer of one stage
-// (Transformer::is_inner). Throws the errors of build_transformer, and ErrorCode::invalid_argument unless the
-// layers are some of the model's.
+// (Transformer::is_inner), on one device for each shard or on one for all of them. Throws the errors of
+// build_transformer, and ErrorCode::invalid_argument unless the layers are some of the model's.
 std::shared_ptr<const Transformer> build_inner_stage(const ModelConfig& config, WeightProvider& weights,
-                                                     const std::shared_ptr<Device>& device,
+                                                     gsl::span<const std::shared_ptr<Device>> devices,
                                                      const LayerRange& layers, const BuildOptions& options);
 
 }  // namespace quire

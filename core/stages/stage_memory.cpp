@@ -1,14 +1,26 @@
 #include "core/stages/stage_memory.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "core/base/error.h"
 
 namespace quire {
+namespace {
 
-StageMemory::StageMemory(std::shared_ptr<Device> device, uint64_t limit_bytes)
-    : device_(std::move(device)), limit_bytes_(limit_bytes) {}
+// Returns an amount of the device that has least of it, times the number of devices.
+template <typename Amount>
+uint64_t least_of_each(const std::vector<std::shared_ptr<Device>>& devices, Amount amount) {
+  uint64_t least = std::numeric_limits<uint64_t>::max() / devices.size();
+  for (const std::shared_ptr<Device>& device : devices) least = std::min(least, amount(device->info()));
+  return least * devices.size();
+}
+
+}  // namespace
+
+StageMemory::StageMemory(std::vector<std::shared_ptr<Device>> devices, uint64_t limit_bytes)
+    : devices_(std::move(devices)), limit_bytes_(limit_bytes) {}
 
 StageMemory::Reservation& StageMemory::Reservation::operator=(Reservation&& other) noexcept {
   std::swap(memory_, other.memory_);
@@ -45,12 +57,14 @@ void StageMemory::change(uint64_t from, uint64_t to, std::string_view what) {
 }
 
 uint64_t StageMemory::total_bytes() const {
-  const uint64_t total = device_->info().total_bytes;
+  const uint64_t total =
+      least_of_each(devices_, [](const kernels::DeviceInfo& info) { return info.total_bytes; });
   return limit_bytes_ > 0 ? std::min(limit_bytes_, total) : total;
 }
 
 uint64_t StageMemory::free_bytes() const {
-  const uint64_t free_bytes = device_->info().free_bytes;
+  const uint64_t free_bytes =
+      least_of_each(devices_, [](const kernels::DeviceInfo& info) { return info.free_bytes; });
   if (limit_bytes_ == 0) return free_bytes;
   const uint64_t reserved = reserved_bytes();
   return std::min(free_bytes, limit_bytes_ - std::min(limit_bytes_, reserved));

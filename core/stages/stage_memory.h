@@ -1,9 +1,10 @@
-// Budget of the device memory of a stage process.
+// Budget of the memory of a stage's devices.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "core/base/mutex.h"
 #include "core/tensor/device.h"
@@ -30,8 +31,9 @@ class StageMemory : public std::enable_shared_from_this<StageMemory> {
     uint64_t bytes_ = 0;
   };
 
-  // `limit_bytes` is for all takers together; 0: what the device has.
-  StageMemory(std::shared_ptr<Device> device, uint64_t limit_bytes);
+  // `limit_bytes` is for all takers and devices together; 0: what the devices have. Shards take the same of
+  // each device, so that the one with least memory counts for all.
+  StageMemory(std::vector<std::shared_ptr<Device>> devices, uint64_t limit_bytes);
 
   // Throws ErrorCode::out_of_memory with the bytes that are needed and left.
   Reservation reserve(uint64_t bytes, std::string_view what);
@@ -43,7 +45,7 @@ class StageMemory : public std::enable_shared_from_this<StageMemory> {
  private:
   void change(uint64_t from, uint64_t to, std::string_view what);
 
-  const std::shared_ptr<Device> device_;
+  const std::vector<std::shared_ptr<Device>> devices_;
   const uint64_t limit_bytes_;
   // Guards the sum of all reservations.
   mutable Mutex mutex_;

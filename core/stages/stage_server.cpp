@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/models/stage_checks.h"
 
 namespace quire {
 namespace {
@@ -12,13 +13,44 @@ constexpr Duration kStopPoll = std::chrono::milliseconds(100);
 constexpr int64_t kMostStrangers = 16;  // connections that have not proved that they have the key
 constexpr int64_t kMostHosts = 256;     // connections that have
 
+void require_devices(const StageServerOptions& options) {
+  const auto num_devices = gsl::narrow<int64_t>(options.devices.size());
+  const int32_t num_shards = options.num_shards;
+  if (num_shards < 1 || num_shards > kMaxShards) {
+    throw Error(ErrorCode::invalid_argument, "num_shards is {}; it must be from 1 to {}", num_shards,
+                kMaxShards)
+        .at("num_shards");
+  }
+  if (num_devices != 1 && num_devices != num_shards) {
+    throw Error(ErrorCode::invalid_argument,
+                "num_shards is {}, but {} devices are named; name one for each shard, or one for all of them",
+                num_shards, num_devices)
+        .at("num_shards");
+  }
+  for (const std::shared_ptr<Device>& device : options.devices) {
+    if (std::count(options.devices.begin(), options.devices.end(), device) > 1) {
+      throw Error(ErrorCode::invalid_argument, "device: {} is named twice; name it once for all shards",
+                  device->name())
+          .at("device");
+    }
+    require_same_backend(*options.devices.front(), *device);
+    if (num_shards > 1 && !device->has(kernels::kCapabilityShards)) {
+      throw Error(ErrorCode::unsupported, "num_shards is {}; the {} backend does not support shards",
+                  num_shards, device->backend_name())
+          .at("num_shards");
+    }
+  }
+}
+
 }  // namespace
 
 StageServer::StageServer(StageServerOptions options)
     : key_(std::move(options.key)), listener_(options.address) {
-  state_.device = std::move(options.device);
-  state_.memory = std::make_shared<StageMemory>(state_.device, options.memory_bytes);
-  state_.links = offer_links(*state_.device, options.transport);
+  require_devices(options);
+  state_.devices = std::move(options.devices);
+  state_.num_shards = options.num_shards;
+  state_.memory = std::make_shared<StageMemory>(state_.devices, options.memory_bytes);
+  state_.links = offer_links(*state_.devices.front(), options.transport);
   if (options.transport == StageTransport::nccl && state_.links.library.empty())
     throw Error(ErrorCode::unsupported, "stage_transport is nccl: {}", state_.links.refusal)
         .at("stage_transport");

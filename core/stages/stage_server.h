@@ -1,10 +1,11 @@
-// A process in the role of a stage: has a device for layers of hosts that have its key.
+// A process in the role of a stage: has devices for layers of hosts that have its key.
 #pragma once
 
 #include <atomic>
 #include <list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/net/tcp.h"
 #include "core/stages/stage_session.h"
@@ -12,10 +13,11 @@
 namespace quire {
 
 struct StageServerOptions {
-  NetAddress address;  // to listen at; port 0 takes a free one
-  std::string key;     // see read_key_file
-  std::shared_ptr<Device> device;
-  uint64_t memory_bytes = 0;  // for all hosts together; 0: what the device has
+  NetAddress address;                            // to listen at; port 0 takes a free one
+  std::string key;                               // see read_key_file
+  std::vector<std::shared_ptr<Device>> devices;  // one, or one for each shard
+  int32_t num_shards = 1;                        // of all layers
+  uint64_t memory_bytes = 0;  // of all devices, for all hosts together; 0: what the devices have
   StageTransport transport = StageTransport::automatic;
   std::string models;  // directory of the models; empty: only synthetic ones
   const FileSystem* files = &posix_file_system();

@@ -33,6 +33,17 @@ ErrorAnswer answer_of(const std::exception& exception) {
   return answer;
 }
 
+// Returns the bytes of all shards of a stage.
+RemoteWeightBytes weight_bytes(const Transformer& stage) {
+  RemoteWeightBytes bytes;
+  bytes.ropes =
+      stage.sum_over_shards([](const Transformer& shard) { return shard.stages.front().rope_bytes(); });
+  for (size_t i = 0; i < static_cast<size_t>(stage.stages.front().num_layers); ++i)
+    bytes.layers.push_back(
+        stage.sum_over_shards([i](const Transformer& shard) { return shard.own_layer_bytes(0, i); }));
+  return bytes;
+}
+
 template <typename Fields>
 Fields read(WireReader& wire) {
   Fields fields;
@@ -95,7 +106,8 @@ gsl::span<const std::byte> StageSession::carry_out(StageRequest request, WireRea
       return {};
     }
     case StageRequest::create_executor: {
-      const auto sizes = read<CacheRequest>(wire);
+      auto sizes = read<CacheRequest>(wire);
+      sizes.options.threads = state_.threads;
       cache_ = nullptr;
       cache_ = std::make_unique<StageCache>(state_.registry.at(sizes.id), sizes.options, *state_.memory);
       channel_.set_max_message(cache_->largest_message());
@@ -182,18 +194,21 @@ StageCache& StageSession::cache() {
 }
 
 StageDescription StageSession::describe() const {
-  const Device& device = *state_.device;
+  const Device& device = *state_.devices.front();
   const kernels::DeviceInfo info = device.info();
+  const auto num_devices = gsl::narrow<int32_t>(state_.devices.size());
   StageDescription description;
   description.version = library_version();
+  // Pages are named by it too: those of shards are stored in another order.
   description.table = device.table().name;
-  description.device = info.name;
+  if (state_.num_shards > 1) description.table += fmt::format(" in {} shards", state_.num_shards);
+  description.device = num_devices > 1 ? fmt::format("{} x {}", num_devices, info.name) : info.name;
   description.detail = info.detail;
   description.capabilities = device.table().capabilities;
   description.mechanisms = device.table().mechanisms;
   description.activation_dtype = device.table().activation_dtype;
   description.total_bytes = state_.memory->total_bytes();
-  description.num_units = info.num_units;
+  description.num_units = num_devices * info.num_units;
   description.links = state_.links;
   return description;
 }
@@ -203,13 +218,14 @@ std::shared_ptr<const Transformer> StageSession::build_layers(const BuildRequest
   BuildOptions options;
   options.mode = mode;
   options.threads = state_.threads;
-  options.num_helpers = num_helpers(*state_.device);
+  options.num_helpers = num_helpers(*state_.devices.front());
+  options.num_shards = state_.num_shards;
   options.activations = static_cast<kernels::ActivationDtype>(request.activations);
   const bool is_plan = mode == BuildMode::plan;
   LoadMonitor monitor;
   monitor.cancel = &channel_.is_lost();
   const auto weights = source.weights(is_plan ? ReadScope::layout : ReadScope::all, monitor);
-  auto stage = build_inner_stage(source.config(), *weights, state_.device,
+  auto stage = build_inner_stage(source.config(), *weights, state_.devices,
                                  {0, request.first_layer, request.end_layer}, options);
   weights->finish();
   return stage;
@@ -232,9 +248,7 @@ BuildAnswer StageSession::build(const BuildRequest& request) {
   layers->request = request;
   layers->transformer = build_layers(request, *source, BuildMode::plan);
   BuildAnswer answer;
-  answer.bytes.ropes = layers->transformer->stages.front().rope_bytes();
-  for (size_t i = 0; i < static_cast<size_t>(layers->transformer->stages.front().num_layers); ++i)
-    answer.bytes.layers.push_back(layers->transformer->own_layer_bytes(0, i));
+  answer.bytes = weight_bytes(*layers->transformer);
   if (!request.is_plan) {
     layers->memory =
         state_.memory->reserve(answer.bytes.layer_sum() + answer.bytes.ropes, "the weights of " + path);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/file_system.h"
 #include "core/base/log.h"
@@ -17,15 +18,16 @@ namespace quire {
 
 // What the connections of a stage share. Thread-safe.
 struct StageState {
-  std::shared_ptr<Device> device;
+  std::vector<std::shared_ptr<Device>> devices;  // one, or one for each shard
+  int32_t num_shards = 1;
   std::shared_ptr<StageMemory> memory;
-  LinkOffer links;     // of the device
+  LinkOffer links;     // of the first device
   std::string models;  // directory of the models; empty: only synthetic ones
   const FileSystem* files = nullptr;
   const ThreadFactory* threads = nullptr;
   Log log;
   LayerRegistry registry;
-  // Held while a cache computes: a device computes for one cache at a time.
+  // Held while a cache computes: the devices compute for one cache at a time.
   Mutex compute_mutex;
 };
 

@@ -53,8 +53,8 @@ class CapiStage : public ::testing::Test {
     thread_ = std::thread([this] {
       const std::string models = "/";
       served_ = quire_runtime_serve_stage(serving_.get(), kListen.data(), kListen.size(), models.data(),
-                                          models.size(), int64_t{1} << 30, QUIRE_WAIT_FOREVER, cancel_.get(),
-                                          end_.out());
+                                          models.size(), 1, int64_t{1} << 30, QUIRE_WAIT_FOREVER,
+                                          cancel_.get(), end_.out());
     });
     name_ = "tcp://" + log_.wait();
   }
@@ -214,7 +214,7 @@ TEST(CapiStageOptions, ATransportThatIsMissingIsRefused) {
   const OwnedRuntime runtime(quire_runtime_create(options.get(), nullptr));
   ASSERT_TRUE(runtime);
   Report report;
-  EXPECT_EQ(quire_runtime_serve_stage(runtime.get(), kListen.data(), kListen.size(), "", 0, 0, 0, nullptr,
+  EXPECT_EQ(quire_runtime_serve_stage(runtime.get(), kListen.data(), kListen.size(), "", 0, 1, 0, 0, nullptr,
                                       report.out()),
             0);
   EXPECT_EQ(report.code(), QUIRE_ERROR_UNSUPPORTED);
@@ -233,16 +233,27 @@ TEST(CapiStageOptions, AStageThatDoesNotAnswerIsARefusal) {
   const int32_t last = quire_runtime_num_devices(runtime.get(), nullptr) - 1;
   EXPECT_GT(quire_runtime_device_refusal(runtime.get(), last, nullptr, 0, nullptr), 0);
   Report report;
-  EXPECT_EQ(quire_runtime_serve_stage(make_runtime().get(), kListen.data(), kListen.size(), "", 0, 0, 0,
+  EXPECT_EQ(quire_runtime_serve_stage(make_runtime().get(), kListen.data(), kListen.size(), "", 0, 1, 0, 0,
                                       nullptr, report.out()),
             0);
   EXPECT_EQ(report.parameter(), "stage_key_file");
-  EXPECT_EQ(quire_runtime_serve_stage(runtime.get(), kListen.data(), kListen.size(), "", 0, 0, 0, nullptr,
+  EXPECT_EQ(quire_runtime_serve_stage(runtime.get(), kListen.data(), kListen.size(), "", 0, 1, 0, 0, nullptr,
                                       report.out()),
             0);
   EXPECT_EQ(report.code(), QUIRE_ERROR_TIMEOUT) << report.message();
-  EXPECT_EQ(quire_runtime_serve_stage(runtime.get(), "host", 4, "", 0, 0, 0, nullptr, report.out()), 0);
+  EXPECT_EQ(quire_runtime_serve_stage(runtime.get(), "host", 4, "", 0, 1, 0, 0, nullptr, report.out()), 0);
   EXPECT_EQ(report.parameter(), "listen");
+  for (const int32_t num_shards : {0, -1, 65}) {
+    EXPECT_EQ(quire_runtime_serve_stage(runtime.get(), kListen.data(), kListen.size(), "", 0, num_shards, 0,
+                                        0, nullptr, report.out()),
+              0);
+    EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT) << num_shards;
+    EXPECT_EQ(report.parameter(), "num_shards") << num_shards;
+  }
+  EXPECT_EQ(quire_runtime_serve_stage(runtime.get(), kListen.data(), kListen.size(), "", 0, 2, 0, 0, nullptr,
+                                      report.out()),
+            0);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_TIMEOUT) << report.message();
 }
 
 }  // namespace

@@ -94,19 +94,23 @@ QUIRE_API int64_t quire_model_drafter_logits(quire_model* model, const int32_t* 
 
 /**
  * Serves other hosts: this process becomes a stage at the address `listen` ("0.0.0.0:7430", "[::1]:7430";
- * port 0 takes a free one), and has layers of their models on the first default device of the runtime. Hosts
- * need the key of quire_runtime_options_set_stage_key_file. They find models below the directory `models`;
- * with an empty text only synthetic ones. All hosts together take at most memory_bytes of the device; 0 means
- * what it has free. The address is logged (QUIRE_LOG_INFO) once it is listened at.
+ * port 0 takes a free one), and has layers of their models on the first default device of the runtime. With
+ * num_shards from 2 to 64 each layer is cut into that many shards (tensor parallelism), all on the only
+ * default device or one on each of as many; 1 cuts nothing. Hosts need the key of
+ * quire_runtime_options_set_stage_key_file. They find models below the directory `models`; with an empty text
+ * only synthetic ones. All hosts together take at most memory_bytes of the devices; 0 means what these have
+ * free. The address is logged (QUIRE_LOG_INFO) once it is listened at.
  *
  * Serves until the timeout or the cancel (base.h: waits), which fail with QUIRE_ERROR_TIMEOUT and
  * QUIRE_ERROR_CANCELLED: it returns 0 always. Then all connections are ended and what hosts had is freed.
- * Fails with QUIRE_ERROR_INVALID_ARGUMENT without a key file or for a malformed address, and with
- * QUIRE_ERROR_IO if the address cannot be listened at.
+ * Fails with QUIRE_ERROR_INVALID_ARGUMENT without a key file, for a malformed address or for another number
+ * of shards or devices, with QUIRE_ERROR_UNSUPPORTED if a device has no shards, and with QUIRE_ERROR_IO if
+ * the address cannot be listened at.
  */
 QUIRE_API int32_t quire_runtime_serve_stage(quire_runtime* runtime, const char* listen, size_t listen_len,
-                                            const char* models, size_t models_len, int64_t memory_bytes,
-                                            int64_t timeout_ns, quire_cancel* cancel, quire_error** error);
+                                            const char* models, size_t models_len, int32_t num_shards,
+                                            int64_t memory_bytes, int64_t timeout_ns, quire_cancel* cancel,
+                                            quire_error** error);
 
 #ifdef __cplusplus
 }

@@ -195,12 +195,13 @@ std::shared_ptr<const RemoteLayers> plan_elsewhere(const Device& device, const M
   return device.peer()->build({model, 0, num_layers, options.activations, BuildMode::plan});
 }
 
-// The ends, and the stages without layers that compute them, lie on this device whatever layers it has, and
-// so do its ends of links.
+// The ends, and the stages without layers that compute them, lie on this device and those of its other shards
+// whatever layers they have, and so do its ends of links.
 void fix_ends(DeviceCapacity& home, uint64_t link_bytes) {
   DeviceDemand& demand = home.demand;
   home.fixed_bytes = demand.embedding_bytes + demand.head_bytes + 2 * demand.stage_bytes + link_bytes;
   demand.embedding_bytes = demand.head_bytes = 0;
+  for (DeviceCapacity& peer : home.peers) fix_ends(peer, 0);
 }
 
 // Returns the memory of each place of a stage and the model's demand there. Devices of one backend lay out

@@ -7,6 +7,22 @@
 namespace quire {
 namespace {
 
+std::vector<std::shared_ptr<Device>> devices_of(DeviceRegistry& devices, int32_t num_shards) {
+  std::vector<std::shared_ptr<Device>> open;
+  if (num_shards > 1) {
+    for (const ModelDevice& device : devices.open_all({})) open.push_back(device.device);
+  } else {
+    open.push_back(devices.open({}));
+  }
+  for (const std::shared_ptr<Device>& device : open) {
+    if (!device->is_remote()) continue;
+    throw Error(ErrorCode::invalid_argument, "device: {} is a stage itself; choose a device of this machine",
+                device->name())
+        .at("device");
+  }
+  return open;
+}
+
 StageServerOptions server_options(Runtime& runtime, DeviceRegistry& devices, const StageServing& serving) {
   if (devices.stage_key_file().empty()) {
     throw Error(ErrorCode::invalid_argument,
@@ -17,12 +33,8 @@ StageServerOptions server_options(Runtime& runtime, DeviceRegistry& devices, con
   options.address = with_parameter("listen", [&] { return parse_address(serving.listen, true); });
   options.key = with_parameter("stage_key_file",
                                [&] { return read_key_file(runtime.files(), devices.stage_key_file()); });
-  options.device = devices.open({});
-  if (options.device->is_remote()) {
-    throw Error(ErrorCode::invalid_argument, "device: {} is a stage itself; choose a device of this machine",
-                options.device->name())
-        .at("device");
-  }
+  options.num_shards = serving.num_shards;
+  options.devices = devices_of(devices, serving.num_shards);
   options.memory_bytes = serving.memory_bytes;
   options.transport = devices.stage_transport();
   options.models = serving.models;

@@ -16,12 +16,13 @@ extern char** environ;
 namespace quire::testing {
 namespace {
 
-StageServerOptions server_options(std::shared_ptr<Device> device, uint64_t memory_bytes,
+StageServerOptions server_options(std::vector<std::shared_ptr<Device>> devices, uint64_t memory_bytes,
                                   const std::string& models) {
   StageServerOptions options;
   options.address = {"127.0.0.1", 0};
   options.key = kStageKey;
-  options.device = std::move(device);
+  options.num_shards = gsl::narrow<int32_t>(devices.size());
+  options.devices = std::move(devices);
   options.memory_bytes = memory_bytes;
   options.models = models;
   return options;
@@ -39,8 +40,9 @@ StageProcess::StageProcess(uint64_t memory_bytes, const std::string& models,
                            const std::vector<std::string>& before, const std::string& address,
                            const StageDeviceChoice& choice) {
   std::vector<std::string> words = before;
-  words.insert(words.end(), {QUIRE_TEST_STAGE, directory_.write("key", kStageKey), models,
-                             std::to_string(memory_bytes), address, choice.device, choice.library});
+  words.insert(words.end(),
+               {QUIRE_TEST_STAGE, directory_.write("key", kStageKey), models, std::to_string(memory_bytes),
+                address, choice.device, choice.library, std::to_string(choice.num_shards)});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -78,7 +80,11 @@ void StageProcess::kill() {
 }
 
 StageThread::StageThread(std::shared_ptr<Device> device, uint64_t memory_bytes, const std::string& models)
-    : server_(server_options(std::move(device), memory_bytes, models)),
+    : server_(server_options({std::move(device)}, memory_bytes, models)),
+      thread_([this] { server_.run_until(TimePoint::max(), &stop_); }) {}
+
+StageThread::StageThread(std::vector<std::shared_ptr<Device>> devices)
+    : server_(server_options(std::move(devices), 0, "/")),
       thread_([this] { server_.run_until(TimePoint::max(), &stop_); }) {}
 
 StageThread::~StageThread() {
@@ -111,12 +117,15 @@ std::shared_ptr<Model> load_planned(const ModelPlanOptions& options) {
   for (const ModelDevice& device : options.devices) load.devices.push_back(device.device);
   load.placement = plan_model(options).memory.placement;
   load.drafter = options.draft_source;
+  load.num_shards = options.num_shards;
   return Model::load(load);
 }
 
 std::shared_ptr<Model> load_on(const std::string& path, const std::vector<std::shared_ptr<Device>>& devices,
-                               const std::vector<int32_t>& split) {
-  return load_planned(options_on(path, devices, split));
+                               const std::vector<int32_t>& split, int32_t num_shards) {
+  ModelPlanOptions options = options_on(path, devices, split);
+  options.num_shards = num_shards;
+  return load_planned(options);
 }
 
 }  // namespace quire::testing

@@ -21,6 +21,7 @@ inline constexpr const char* kStageKey = "stage-key-of-the-tests-0123456789";
 struct StageDeviceChoice {
   std::string device = "cpu:0";
   std::string library = {};  // opened by its path before the device is; empty: none
+  int32_t num_shards = 1;    // all on the device
 };
 
 // A stage in another process, killed by the destructor.
@@ -52,6 +53,8 @@ class StageThread {
  public:
   explicit StageThread(std::shared_ptr<Device> device, uint64_t memory_bytes = 0,
                        const std::string& models = "/");
+  // One shard on each device.
+  explicit StageThread(std::vector<std::shared_ptr<Device>> devices);
   ~StageThread();
   std::string name() const { return "tcp://" + server_.address().text(); }
   StageServer& server() { return server_; }
@@ -72,6 +75,6 @@ ModelPlanOptions options_on(const std::string& path, const std::vector<std::shar
 std::shared_ptr<Model> load_planned(const ModelPlanOptions& options);
 // Loads a model with these numbers of layers on the devices.
 std::shared_ptr<Model> load_on(const std::string& path, const std::vector<std::shared_ptr<Device>>& devices,
-                               const std::vector<int32_t>& split = {});
+                               const std::vector<int32_t>& split = {}, int32_t num_shards = 1);
 
 }  // namespace quire::testing

@@ -63,9 +63,9 @@ TEST_P(StageJobs, GiveTheSameBits) {
   std::unique_ptr<FamilyDirectory> family;
   if (GetParam() != "embedded") family = std::make_unique<FamilyDirectory>(GetParam());
   const std::string path = family == nullptr ? QUIRE_EMBEDDED_MODEL : family->path();
-  const StageProcess process;
+  const StageProcess process, of_shards(0, "/", {}, "127.0.0.1:0", {"cpu:0", {}, 2});
   const auto cpu = open_cpu();
-  const auto stage = join_stage(process.name());
+  const auto stage = join_stage(process.name()), sharded = join_stage(of_shards.name());
   const auto alone = load_on(path, {cpu});
   const int32_t num_layers = alone->config().num_layers;
   const bool stores_prefixes = GetParam() != "gemma3";  // models with windows and without states do not
@@ -75,7 +75,8 @@ TEST_P(StageJobs, GiveTheSameBits) {
   const std::vector<std::shared_ptr<const Model>> models = {
       load_on(path, {cpu, stage}, {num_layers / 2, num_layers - num_layers / 2}),
       load_on(path, {stage, cpu}, {num_layers / 2, num_layers - num_layers / 2}),
-      load_on(path, {cpu, stage}, {0, num_layers})};
+      load_on(path, {cpu, stage}, {0, num_layers}),
+      load_on(path, {cpu, sharded}, {num_layers / 2, num_layers - num_layers / 2}, 2)};
   for (uint64_t seed = 1; seed <= (kIsSanitized ? 2 : 6); ++seed) {
     std::mt19937_64 random(seed);
     const auto cache = create_model_cache(Runtime::create({}), models[seed % models.size()],

@@ -54,9 +54,9 @@ class StageLinks : public ::testing::Test {
     if (card_->is_host()) GTEST_SKIP() << "QUIRE_TEST_DEVICE names no card";
   }
 
-  static StageDeviceChoice choice() {
+  static StageDeviceChoice choice(int32_t num_shards = 1) {
     const char* const device = std::getenv("QUIRE_TEST_STAGE_DEVICE");
-    return {device != nullptr ? device : open_test_device()->name(), emulated_library()};
+    return {device != nullptr ? device : open_test_device()->name(), emulated_library(), num_shards};
   }
   static std::unique_ptr<StageProcess> start(const StageDeviceChoice& device = choice()) {
     std::vector<std::string> before;
@@ -93,15 +93,15 @@ class StageLinkFamilies : public StageLinks, public ::testing::WithParamInterfac
 TEST_P(StageLinkFamilies, GiveTheBitsOfTcp) {
   const FamilyDirectory family(GetParam());
   const TokenIds ids = read_ids(family.golden(), "input_ids");
-  const auto first = start(), second = start();
-  const auto linked = join(*first), linked_too = join(*second);
+  const auto first = start(), second = start(), of_shards = start(choice(2));
+  const auto linked = join(*first), linked_too = join(*second), in_shards = join(*of_shards);
   const auto unlinked = join(*first, StageTransport::tcp);
   const auto whole = load_on(family.path(), {card_});
   const int32_t num_layers = whole->config().num_layers;
   const std::vector<float> expected = TransformerRunner(whole, {}).logits(ids, 512);
   const auto expect_equal = [&](const std::vector<std::shared_ptr<Device>>& devices,
-                                const std::vector<int32_t>& split) {
-    const auto model = load_on(family.path(), devices, split);
+                                const std::vector<int32_t>& split, int32_t num_shards = 1) {
+    const auto model = load_on(family.path(), devices, split, num_shards);
     EXPECT_TRUE(TransformerRunner(model, {}).logits(ids, 512) == expected);
     RunnerOptions small;
     small.page_tokens = 4;
@@ -120,6 +120,10 @@ TEST_P(StageLinkFamilies, GiveTheBitsOfTcp) {
   expect_equal({one, two, card_}, {half, num_layers - half, 0});
   expect_equal({tcp, two, card_}, {half, num_layers - half, 0});
   expect_equal({one, tcp, card_}, {half, num_layers - half, 0});
+  const auto sharded = in_shards->open_device();
+  expect_equal({card_, sharded}, {num_layers - half, half});
+  expect_equal({card_, sharded}, {num_layers - half, half}, 2);
+  EXPECT_EQ(in_shards->counters().num_linked_passes, in_shards->counters().num_passes);
   EXPECT_GT(linked_too->counters().num_linked_passes, 0U);
   EXPECT_EQ(unlinked->counters().num_linked_passes, 0U);
   EXPECT_GT(unlinked->counters().num_passes, 0U);

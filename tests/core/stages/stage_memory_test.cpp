@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "tests/core/stages/stage_fixture.h"
 #include "tests/support/expect_error.h"
 
@@ -10,7 +11,7 @@ namespace quire::testing {
 namespace {
 
 TEST(StageMemory, KeepsItsLimit) {
-  const auto memory = std::make_shared<StageMemory>(open_cpu(), 1000);
+  const auto memory = std::make_shared<StageMemory>(std::vector{open_cpu()}, 1000);
   EXPECT_EQ(memory->total_bytes(), 1000U);
   {
     StageMemory::Reservation first = memory->reserve(600, "the first");
@@ -29,10 +30,26 @@ TEST(StageMemory, KeepsItsLimit) {
 }
 
 TEST(StageMemory, WithoutALimitIsThatOfTheDevice) {
-  const auto memory = std::make_shared<StageMemory>(open_cpu(), 0);
+  const auto memory = std::make_shared<StageMemory>(std::vector{open_cpu()}, 0);
   EXPECT_GT(memory->total_bytes(), 0U);
   const StageMemory::Reservation all = memory->reserve(uint64_t{1} << 60, "much");
   EXPECT_GT(memory->free_bytes(), 0U);
+}
+
+// Shards take the same of each device.
+TEST(StageMemory, OfSeveralDevicesIsThatOfTheLeastTimesTheirNumber) {
+  const auto cpu_with = [](uint64_t bytes) {
+    kernels::DeviceOptions options;
+    options.memory_limit_bytes = bytes;
+    return Device::open(kernels::cpu_backend(), 0, options);
+  };
+  const std::vector devices = {cpu_with(5000), cpu_with(3000), cpu_with(4000)};
+  EXPECT_EQ(std::make_shared<StageMemory>(devices, 0)->free_bytes(), 9000U);
+  const auto memory = std::make_shared<StageMemory>(devices, 8000);
+  EXPECT_EQ(memory->total_bytes(), 8000U);
+  EXPECT_EQ(memory->free_bytes(), 8000U);
+  const StageMemory::Reservation half = memory->reserve(4000, "half");
+  EXPECT_EQ(memory->free_bytes(), 4000U);
 }
 
 }  // namespace

@@ -16,12 +16,14 @@
 namespace quire::testing {
 namespace {
 
-// Devices of this process and of two others.
+// Devices of this process and of three others. The last one has two shards.
 struct Group {
   StageProcess first_process, second_process;
+  StageProcess sharded_process{0, "/", {}, "127.0.0.1:0", {"cpu:0", {}, 2}};
   std::shared_ptr<Device> cpu = open_cpu();
   std::shared_ptr<Device> first = join_stage(first_process.name());
   std::shared_ptr<Device> second = join_stage(second_process.name());
+  std::shared_ptr<Device> sharded = join_stage(sharded_process.name());
 };
 
 class StageFamilies : public ::testing::TestWithParam<std::string> {
@@ -57,10 +59,10 @@ TEST_P(StageFamilies, EqualOneProcess) {
   }
   const std::vector<float> expected = TransformerRunner(whole, {}).logits(ids, 512);
   const auto expect_equal = [&](const std::vector<std::shared_ptr<Device>>& devices,
-                                const std::vector<int32_t>& split) {
-    const auto model = load_on(family.path(), devices, split);
+                                const std::vector<int32_t>& split, int32_t num_shards = 1) {
+    const auto model = load_on(family.path(), devices, split, num_shards);
     EXPECT_TRUE(TransformerRunner(model, {}).logits(ids, 512) == expected)
-        << model->transformer()->stages.size();
+        << model->transformer()->stages.size() << " stages, " << num_shards << " shards here";
     RunnerOptions small;
     small.page_tokens = 4;
     small.num_pages = 8 * 128;
@@ -71,6 +73,10 @@ TEST_P(StageFamilies, EqualOneProcess) {
   expect_equal({group.first, group.cpu}, evenly(num_layers, 2));
   if (num_layers >= 3) expect_equal({group.first, group.cpu, group.second}, evenly(num_layers, 3));
   expect_equal({group.first, group.second, group.cpu}, {num_layers / 2, num_layers - num_layers / 2, 0});
+  // Each process has shards of its own.
+  expect_equal({group.cpu, group.sharded}, evenly(num_layers, 2));
+  expect_equal({group.sharded, group.cpu}, evenly(num_layers, 2), 2);
+  expect_equal({group.cpu, group.first}, evenly(num_layers, 2), 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, StageFamilies, ::testing::ValuesIn(thin_if_sanitized(golden_families(), 12)),
@@ -139,12 +145,6 @@ TEST_F(StageModels, NeedADeviceOfThisProcess) {
   const auto stage = join_stage(process_.name());
   expect_error(ErrorCode::invalid_argument, {stage->name(), "such as cpu"},
                [&] { (void)load_on(QUIRE_EMBEDDED_MODEL, {stage}); });
-}
-
-TEST_F(StageModels, ShardsAreRefusedByName) {
-  ModelPlanOptions options = options_on(QUIRE_EMBEDDED_MODEL, {cpu_, join_stage(process_.name())}, {4, 4});
-  options.num_shards = 2;
-  expect_error(ErrorCode::unsupported, {"num_shards", process_.name()}, [&] { (void)plan_model(options); });
 }
 
 // A draft network lies beside the head, in this process.

@@ -60,6 +60,30 @@ TEST_P(StagePlans, EqualWhatIsTaken) {
   EXPECT_EQ(stage.server().reserved_bytes(), 0U);
 }
 
+// The same for shards of both processes, with a device for each shard of the stage.
+TEST_P(StagePlans, EqualWhatShardsTake) {
+  const FamilyDirectory family(GetParam());
+  const auto cpu = open_cpu(), first = open_cpu(), second = open_cpu();
+  StageThread stage(std::vector{first, second});
+  const auto device = join_stage(stage.name());
+  const auto held_there = [&] { return first->memory_use().held_bytes + second->memory_use().held_bytes; };
+  const int32_t num_layers = open_model_source(posix_file_system(), family.path())->config().num_layers;
+  ModelPlanOptions options =
+      options_on(family.path(), {cpu, device}, {num_layers / 2, num_layers - num_layers / 2});
+  options.cache = small_cache();
+  options.num_shards = 2;
+  const ModelPlan plan = plan_model(options);
+  const auto model = load_planned(options);
+  EXPECT_EQ(cpu->memory_use().held_bytes, plan.memory.devices[0].weights());
+  EXPECT_EQ(held_there(), plan.memory.devices[1].weights());
+  EXPECT_GT(second->memory_use().held_bytes, 0U);
+  const auto executor =
+      make_executor(model->transformer(), executor_options(model->config(), plan.cache), nullptr);
+  EXPECT_EQ(cpu->memory_use().held_bytes, plan.memory.devices[0].total());
+  EXPECT_EQ(held_there(), plan.memory.devices[1].total());
+  EXPECT_EQ(stage.server().reserved_bytes(), plan.memory.devices[1].total());
+}
+
 INSTANTIATE_TEST_SUITE_P(Golden, StagePlans,
                          ::testing::Values("llama3", "gemma3", "mixtral", "qwen3_next", "mamba2"),
                          [](const auto& family) { return family.param; });
@@ -100,6 +124,25 @@ TEST_F(AutomaticSplit, KeepsTheBudgetsOfBoth) {
   EXPECT_LE(plan.memory.devices[1].total(), there);
   expect_error(ErrorCode::out_of_memory, {"tcp://", "bytes free"},
                [&] { (void)plan_with(uint64_t{1} << 20, there); });
+}
+
+// The stage has a device for each of its shards. Its memory is that of the smaller one, twice.
+TEST_F(AutomaticSplit, KeepsTheMemoryOfAllShards) {
+  const auto plan_in_shards = [](uint64_t first_bytes, uint64_t second_bytes) {
+    StageThread stage(std::vector{cpu_with_limit(first_bytes), cpu_with_limit(second_bytes)});
+    ModelPlanOptions options = options_on(QUIRE_EMBEDDED_MODEL, {open_cpu(), join_stage(stage.name())}, {});
+    options.cache = small_cache();
+    options.num_shards = 2;
+    return plan_model(options);
+  };
+  constexpr uint64_t kMuch = uint64_t{1} << 30;
+  const ModelPlan whole = plan_in_shards(kMuch, kMuch);
+  EXPECT_EQ(layers_on(whole, 1), 8);
+  const uint64_t smaller = whole.memory.devices[1].total() * 3 / 8;
+  const ModelPlan plan = plan_in_shards(kMuch, smaller);
+  EXPECT_GT(layers_on(plan, 0), 0);
+  EXPECT_GT(layers_on(plan, 1), 0);
+  EXPECT_LE(plan.memory.devices[1].total(), 2 * smaller);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // A stage process for the tests. Arguments: key file, directory of the models, bytes of memory, address (port
-// 0 takes a free one), device, and a library to open before it (may be empty). Writes its address as one
-// line.
+// 0 takes a free one), device, a library to open before it (may be empty), and the number of shards. Writes
+// its address as one line.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -37,7 +37,8 @@ int main(int, char** arguments) {
     const std::string library = arguments[6];
     if (!library.empty() && ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
       throw std::runtime_error(::dlerror());
-    options.device = open_device(arguments[5]);
+    options.num_shards = std::atoi(arguments[7]);
+    options.devices = {open_device(arguments[5])};
     StageServer server(std::move(options));
     std::printf("%s\n", server.address().text().c_str());
     std::fflush(stdout);

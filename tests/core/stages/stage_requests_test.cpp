@@ -347,5 +347,29 @@ TEST(StageNames, AreChecked) {
   EXPECT_FALSE(is_stage_name("cuda:0"));
 }
 
+TEST(StageServers, NeedADeviceForEachShardOrOneForAll) {
+  const auto serve = [](std::vector<std::shared_ptr<Device>> devices, int32_t num_shards) {
+    StageServerOptions options;
+    options.address = {"127.0.0.1", 0};
+    options.key = kStageKey;
+    options.devices = std::move(devices);
+    options.num_shards = num_shards;
+    const StageServer server(std::move(options));
+  };
+  const auto first = open_cpu(), second = open_cpu();
+  EXPECT_NO_THROW(serve({first}, 2));
+  EXPECT_NO_THROW(serve({first, second}, 2));
+  for (const int32_t num_shards : {0, -1, kMaxShards + 1})
+    expect_error(ErrorCode::invalid_argument, {"num_shards", "1 to 64"}, [&] { serve({first}, num_shards); });
+  for (const int32_t num_shards : {1, 3})
+    expect_error(ErrorCode::invalid_argument, {"num_shards", "2 devices"}, [&] {
+      serve({first, second}, num_shards);
+    });
+  expect_error(ErrorCode::invalid_argument, {"num_shards", "0 devices"}, [&] { serve({}, 2); });
+  expect_error(ErrorCode::invalid_argument, {"device", first->name(), "twice"}, [&] {
+    serve({first, first}, 2);
+  });
+}
+
 }  // namespace
 }  // namespace quire::testing
