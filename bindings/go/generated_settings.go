@@ -109,8 +109,8 @@ type ModelOptions struct {
 	// keeps layers whole. Results equal those of one shard bit for bit. On the CPU, shards divide the threads between
 	// them. Several cards have one shard each: two cards and two shards are one stage, four cards and two shards are
 	// two stages of half the layers. A split by layers then has one number for each stage. Stages on other hosts have
-	// the shards that they were started with. Runtime.LoadModel and Runtime.Plan fail with CodeInvalidArgument if
-	// cards that are named next to each other are no multiple of the shards.
+	// shards of their own. Runtime.LoadModel and Runtime.Plan fail with CodeInvalidArgument if cards that are named
+	// next to each other are no multiple of the shards.
 	NumShards int
 
 	// The format of the activations, one of ActivationDtype. Default: ActivationFull. Results still depend only on the
