@@ -173,6 +173,8 @@ void add_stage(MemoryPlan& plan, const Transformer& transformer, size_t stage_id
     const StageCachePlan own = plan_cache_of(of, stage_idx, options);
     bytes += own.bytes;
     plan.step_bytes[own_device] += of.own_step_bytes(stage_idx, 1);
+    if (const auto& remote = of.stages[stage_idx].remote; remote != nullptr)
+      plan.step_bytes[own_device] += remote->bytes().step;
     bytes.layers += of.stages[stage_idx].rope_bytes();
     for (size_t layer = 0; layer < num_layers; ++layer) {
       const uint64_t taken = of.own_layer_bytes(stage_idx, layer);

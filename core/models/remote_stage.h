@@ -45,6 +45,7 @@ struct RemoteBuild {
 struct RemoteWeightBytes {
   std::vector<uint64_t> layers;
   uint64_t ropes = 0;
+  uint64_t step = 0;  // that a step of one token reads
   uint64_t layer_sum() const { return std::accumulate(layers.begin(), layers.end(), uint64_t{0}); }
 };
 

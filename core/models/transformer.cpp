@@ -187,6 +187,7 @@ uint64_t Transformer::step_bytes(int32_t num_tokens) const {
 
 uint64_t Transformer::own_step_bytes(size_t stage_idx, int32_t num_tokens) const {
   const PipelineStage& stage = stages[stage_idx];
+  if (stage.device->is_remote()) return 0;
   uint64_t total = stage.rope_bytes();
   if (is_last(stage_idx)) total += bytes_of(head).matrices() + bytes_of(head).vectors();
   for (const TransformerLayer& layer : stage.layers)

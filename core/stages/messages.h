@@ -82,7 +82,7 @@ struct BuildAnswer {
 
   template <typename Wire>
   void fields(Wire& wire) {
-    wire(id, bytes.layers, bytes.ropes);
+    wire(id, bytes.layers, bytes.ropes, bytes.step);
   }
 };
 

@@ -41,6 +41,7 @@ RemoteWeightBytes weight_bytes(const Transformer& stage) {
   for (size_t i = 0; i < static_cast<size_t>(stage.stages.front().num_layers); ++i)
     bytes.layers.push_back(
         stage.sum_over_shards([i](const Transformer& shard) { return shard.own_layer_bytes(0, i); }));
+  bytes.step = stage.step_bytes(1);
   return bytes;
 }
 

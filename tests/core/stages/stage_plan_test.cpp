@@ -54,6 +54,15 @@ TEST_P(StagePlans, EqualWhatIsTaken) {
     EXPECT_EQ(far_cpu->memory_use().held_bytes, plan.memory.devices[1].total());
     EXPECT_EQ(stage.server().reserved_bytes(), plan.memory.devices[1].total());
     EXPECT_EQ(plan.memory.devices[1].embedding + plan.memory.devices[1].head, 0U);
+    // A token reads the same weights as on a device of this process, but for the head, which is here.
+    ModelPlanOptions local = options_on(family.path(), {cpu, open_cpu()}, options.split);
+    local.cache = small_cache();
+    const std::vector<uint64_t> read = plan_model(local).memory.step_bytes;
+    EXPECT_LT(plan.memory.step_bytes[1], read[1]);
+    EXPECT_GT(plan.memory.step_bytes[1], read[1] / 4);
+    // The stages of the ends have frequencies of RoPE of their own.
+    EXPECT_NEAR(static_cast<double>(plan.memory.step_bytes[0] + plan.memory.step_bytes[1]),
+                static_cast<double>(read[0] + read[1]), 1024.0);
   }
   // All is freed when the calls that free it return.
   EXPECT_EQ(far_cpu->memory_use().held_bytes, 0U);
