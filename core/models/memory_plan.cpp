@@ -55,12 +55,10 @@ MemoryBytes bytes_of(const RemoteCacheBytes& cache) {
   return bytes;
 }
 
-// A stage of another process counts as one of the first shard.
 MemoryBytes plan_stage_of_shard(const Transformer& of, size_t stage_idx,
                                 const TransformerExecutorOptions& options) {
   const auto& remote = of.stages[stage_idx].remote;
   if (remote != nullptr) return bytes_of(remote->plan_cache(options, of.is_linked(stage_idx)));
-  if (of.stages[stage_idx].device->is_remote()) return {};
   return plan_stage(*of.stages[stage_idx].device,
                     stage_sizes(position_of_stage(of, stage_idx), of.shape, options));
 }
@@ -70,7 +68,7 @@ MemoryBytes plan_stage_of_shard(const Transformer& of, size_t stage_idx,
 std::vector<StageDeviceMemory> plan_stage(const Transformer& transformer, size_t stage_idx,
                                           const TransformerExecutorOptions& options) {
   std::vector<StageDeviceMemory> memory;
-  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
+  for (int32_t rank = 0; rank < transformer.num_shards_of(stage_idx); ++rank) {
     const Transformer& of = transformer.at_rank(rank);
     const std::shared_ptr<Device>& device = of.stages[stage_idx].device;
     const auto found = std::find_if(memory.begin(), memory.end(),
@@ -96,8 +94,8 @@ MemoryBytes plan_host_experts(const Transformer& transformer, const TransformerE
 
 std::vector<uint64_t> plan_shards(const Transformer& transformer, const TransformerExecutorOptions& options) {
   std::vector<uint64_t> bytes(static_cast<size_t>(transformer.shard.num_shards));
-  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
-    for (size_t i = 0; i < transformer.stages.size(); ++i)
+  for (size_t i = 0; i < transformer.stages.size(); ++i) {
+    for (int32_t rank = 0; rank < transformer.num_shards_of(i); ++rank)
       bytes[static_cast<size_t>(rank)] += plan_stage_of_shard(transformer.at_rank(rank), i, options).cache();
   }
   bytes.front() +=
@@ -136,10 +134,9 @@ StageCachePlan plan_cache_of(const Transformer& of, size_t stage_idx,
     RemoteCacheBytes cache = stage.remote->plan_cache(options, of.is_linked(stage_idx));
     return {bytes_of(cache), std::move(cache.layers)};
   }
-  const auto num_layers = static_cast<size_t>(stage.num_layers);
-  if (stage.device->is_remote()) return {{}, std::vector<RemoteCacheBytes::Layer>(num_layers)};
   StageCachePlan plan = {plan_stage_of_shard(of, stage_idx, options), {}};
   const KernelTable& table = stage.device->table();
+  const auto num_layers = static_cast<size_t>(stage.num_layers);
   plan.layers.reserve(num_layers);
   for (size_t i = 0; i < num_layers; ++i) {
     const LayerCacheSize& size = of.shape.caches[static_cast<size_t>(stage.first_layer) + i];
@@ -166,22 +163,20 @@ void add_stage(MemoryPlan& plan, const Transformer& transformer, size_t stage_id
   const auto num_layers = static_cast<size_t>(stage.num_layers);
   std::vector<RemoteCacheBytes::Layer> caches(num_layers);
   std::vector<uint64_t> weights(num_layers);
-  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
+  for (int32_t rank = 0; rank < transformer.num_shards_of(stage_idx); ++rank) {
     const Transformer& of = transformer.at_rank(rank);
     const auto own_device = static_cast<size_t>(plan.placement.device_of_shard(device, rank));
     MemoryBytes& bytes = plan.devices[own_device];
     const StageCachePlan own = plan_cache_of(of, stage_idx, options);
     bytes += own.bytes;
-    plan.step_bytes[own_device] += of.own_step_bytes(stage_idx, 1);
-    if (const auto& remote = of.stages[stage_idx].remote; remote != nullptr)
-      plan.step_bytes[own_device] += remote->bytes().step;
+    plan.step_bytes[own_device] +=
+        stage.remote != nullptr ? stage.remote->bytes().step : of.own_step_bytes(stage_idx, 1);
     bytes.layers += of.stages[stage_idx].rope_bytes();
     for (size_t layer = 0; layer < num_layers; ++layer) {
       const uint64_t taken = of.own_layer_bytes(stage_idx, layer);
       bytes.layers += taken;
       weights[layer] += taken;
-      caches[layer].kv += own.layers[layer].kv;
-      caches[layer].states += own.layers[layer].states;
+      caches[layer] += own.layers[layer];
     }
   }
   for (size_t layer = 0; layer < num_layers; ++layer) {
@@ -301,20 +296,13 @@ DeviceDemand demand_of(const RemoteLayers& layers, const TransformerExecutorOpti
 }
 
 RemoteCacheBytes plan_inner_stage(const Transformer& stage, const TransformerExecutorOptions& options) {
-  RemoteCacheBytes sum;
-  sum.layers.resize(static_cast<size_t>(stage.stages.front().num_layers));
-  for (int32_t rank = 0; rank < stage.shard.num_shards; ++rank) {
-    const StageCachePlan own = plan_cache_of(stage.at_rank(rank), 0, options);
-    for (size_t layer = 0; layer < own.layers.size(); ++layer) {
-      sum.layers[layer].kv += own.layers[layer].kv;
-      sum.layers[layer].states += own.layers[layer].states;
-    }
-    sum.kv += own.bytes.kv;
-    sum.states += own.bytes.states;
-    sum.workspace += own.bytes.workspace;
-    sum.staging += own.bytes.staging;
+  StageCachePlan plan = plan_cache_of(stage, 0, options);
+  for (const Transformer& peer : stage.peers) {
+    const StageCachePlan own = plan_cache_of(peer, 0, options);
+    plan.bytes += own.bytes;
+    for (size_t layer = 0; layer < own.layers.size(); ++layer) plan.layers[layer] += own.layers[layer];
   }
-  return sum;
+  return {std::move(plan.layers), plan.bytes.kv, plan.bytes.states, plan.bytes.workspace, plan.bytes.staging};
 }
 
 }  // namespace quire

@@ -45,7 +45,7 @@ struct RemoteBuild {
 struct RemoteWeightBytes {
   std::vector<uint64_t> layers;
   uint64_t ropes = 0;
-  uint64_t step = 0;  // that a step of one token reads
+  uint64_t step = 0;  // read by a step of one token
   uint64_t layer_sum() const { return std::accumulate(layers.begin(), layers.end(), uint64_t{0}); }
 };
 
@@ -53,6 +53,11 @@ struct RemoteWeightBytes {
 struct RemoteCacheBytes {
   struct Layer {
     uint64_t kv = 0, states = 0;
+    Layer& operator+=(const Layer& other) {
+      kv += other.kv;
+      states += other.states;
+      return *this;
+    }
   };
   std::vector<Layer> layers;
   uint64_t kv = 0, states = 0;  // of all layers; kv also has what belongs to no layer

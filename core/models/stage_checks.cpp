@@ -47,25 +47,33 @@ void require_together(const ModelSpec& model, const PipelineStage& stage) {
 }
 
 void require_shards(const ModelSpec& model, const PipelineStage& stage, int32_t num_shards) {
-  if (num_shards < 1 || num_shards > kMaxShards) {
-    throw Error(ErrorCode::invalid_argument, "num_shards is {}; it must be from 1 to {}", num_shards,
-                kMaxShards)
-        .at("num_shards");
-  }
+  require_num_shards(num_shards);
   if (num_shards > model.hidden_size) {
     throw Error(ErrorCode::invalid_argument,
                 "num_shards is {}; it must not exceed the {} columns of the residual stream", num_shards,
                 model.hidden_size)
         .at("num_shards");
   }
-  if (num_shards == 1 || stage.device->is_remote() || stage.device->has(kernels::kCapabilityShards)) return;
-  throw Error(ErrorCode::unsupported,
-              "num_shards is {}; the {} backend does not support shards; use split to place whole layers on "
-              "each device",
-              num_shards, stage.device->backend_name());
+  if (!stage.device->is_remote()) require_shards_on(*stage.device, num_shards);
 }
 
 }  // namespace
+
+void require_num_shards(int32_t num_shards) {
+  if (num_shards >= 1 && num_shards <= kMaxShards) return;
+  throw Error(ErrorCode::invalid_argument, "num_shards is {}; it must be from 1 to {}", num_shards,
+              kMaxShards)
+      .at("num_shards");
+}
+
+void require_shards_on(const Device& device, int32_t num_shards) {
+  if (num_shards == 1 || device.has(kernels::kCapabilityShards)) return;
+  throw Error(ErrorCode::unsupported,
+              "num_shards is {}; the {} backend does not support shards; use split to place whole layers on "
+              "each device",
+              num_shards, device.backend_name())
+      .at("num_shards");
+}
 
 void require_feed_forward(const ModelSpec& model, const std::vector<bool>& layers, const Device& device,
                           kernels::ActivationDtype activations) {

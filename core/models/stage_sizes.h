@@ -18,7 +18,7 @@ struct StagePosition {
   bool gathers_on_host = false;  // see PipelineStage
   // Stages of other processes whose rows come from the device of this one, and return to it.
   int32_t num_links = 0;
-  bool takes_rows = false;  // first shard of a stage alone, which gets the rows of its host
+  bool takes_rows = false;  // first shard of a stage alone (Transformer::is_inner): a host sends it rows
   // Sizes of the host experts that the device can multiply; without max_tokens, and a slot for each expert.
   kernels::PackedExpertLimits packed{};
 };

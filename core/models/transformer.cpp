@@ -151,8 +151,8 @@ uint64_t Transformer::own_head_bytes() const {
 
 uint64_t Transformer::own_layer_bytes(size_t stage_idx, size_t layer) const {
   const PipelineStage& stage = stages[stage_idx];
-  if (stage.remote != nullptr) return stage.remote->bytes().layers[layer];
-  return stage.device->is_remote() ? 0 : stage.layers[layer].taken_bytes(*stage.device);
+  return stage.remote != nullptr ? stage.remote->bytes().layers[layer]
+                                 : stage.layers[layer].taken_bytes(*stage.device);
 }
 
 uint64_t Transformer::host_experts_taken_bytes(size_t stage_idx, size_t layer) const {

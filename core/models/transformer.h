@@ -22,7 +22,7 @@ struct PipelineStage {
   int32_t first_layer = 0;
   int32_t num_layers = 0;
   bool gathers_on_host = false;  // the devices of its shards do not reach each other's memory
-  // All of the stage, if it lies in another process; null for others, and on all shards but the first.
+  // Layers of a stage of another process, which only the first shard has; null for other stages.
   std::shared_ptr<const RemoteLayers> remote;
   std::vector<RotaryLayer> ropes;  // one for each kind of RoPE in the model
   std::vector<TransformerLayer> layers;
@@ -67,6 +67,11 @@ struct Transformer {
   // Returns the last stage before this one that lies in this process. Rows pass through its device on the way
   // between stages of other processes.
   size_t home_of(size_t stage_idx) const;
+  // Returns the number of shards that a stage has here. A stage of another process counts as one: how many it
+  // has there is not known here.
+  int32_t num_shards_of(size_t stage_idx) const {
+    return stages[stage_idx].device->is_remote() ? 1 : shard.num_shards;
+  }
   // Returns whether rows travel from card to card between the home of a stage of another process and the
   // stage.
   bool is_linked(size_t stage_idx) const;
@@ -95,7 +100,7 @@ struct Transformer {
   uint64_t own_head_bytes() const;       // of this shard alone
   uint64_t drafter_taken_bytes() const;  // of the draft network, without what it borrows
   // Returns the memory of a layer of this shard alone on the device of its stage. `layer` counts from the
-  // first layer of the stage. Layers of another process count as those of the first shard.
+  // first layer of the stage, which must have this shard (num_shards_of).
   uint64_t own_layer_bytes(size_t stage_idx, size_t layer) const;
   // Returns the memory of the layer's host experts; 0 if it has none.
   uint64_t host_experts_taken_bytes(size_t stage_idx, size_t layer) const;

@@ -14,6 +14,10 @@ namespace {
 
 using Devices = gsl::span<const std::shared_ptr<Device>>;
 
+void trim_all(const Devices& devices) {
+  for (const std::shared_ptr<Device>& device : devices) device->trim();
+}
+
 // True if the devices of a stage's shards do not all reach each other's memory.
 bool gathers_on_host(const Devices& devices, const Placement& placement, int32_t device, int32_t num_shards) {
   for (int32_t a = 0; a < num_shards; ++a) {
@@ -26,20 +30,24 @@ bool gathers_on_host(const Devices& devices, const Placement& placement, int32_t
   return false;
 }
 
+// Returns a stage of the first shard, without weights.
+PipelineStage empty_stage(const Devices& devices, const Placement& placement, const LayerRange& run,
+                          int32_t num_shards) {
+  PipelineStage stage;
+  stage.device = devices[static_cast<size_t>(run.device)];
+  stage.first_layer = run.first;
+  stage.num_layers = run.end - run.first;
+  if (stage.device->is_remote()) return stage;
+  stage.gathers_on_host = gathers_on_host(devices, placement, run.device, num_shards);
+  stage.layers.resize(static_cast<size_t>(stage.num_layers));
+  return stage;
+}
+
 // Returns the stages of the first shard, without weights.
 Transformer empty_stages(const Devices& devices, const Placement& placement, int32_t num_shards) {
   Transformer transformer;
-  for (const LayerRange& run : layer_ranges(placement)) {
-    PipelineStage stage;
-    stage.device = devices[static_cast<size_t>(run.device)];
-    stage.first_layer = run.first;
-    stage.num_layers = run.end - run.first;
-    if (!stage.device->is_remote()) {
-      stage.gathers_on_host = gathers_on_host(devices, placement, run.device, num_shards);
-      stage.layers.resize(static_cast<size_t>(stage.num_layers));
-    }
-    transformer.stages.push_back(std::move(stage));
-  }
+  for (const LayerRange& run : layer_ranges(placement))
+    transformer.stages.push_back(empty_stage(devices, placement, run, num_shards));
   const int32_t host = host_experts_device(placement);
   if (host >= 0) transformer.host_experts.device = devices[static_cast<size_t>(host)];
   return transformer;
@@ -163,7 +171,8 @@ class ShardsBuilder {
     });
   }
 
-  // Builds the stages of other processes: their ropes and layers. The other process decides on its shards.
+  // Builds the stages of other processes: their ropes and layers. Each has the shards that it was started
+  // with.
   void build_remote(size_t stage_idx) {
     PipelineStage& stage = first_.stages[stage_idx];
     if (!stage.device->is_remote()) return;
@@ -292,9 +301,7 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
   const int32_t num_shards = options.num_shards;
   require_placement(placement, config.num_layers, gsl::narrow<int32_t>(devices.size()), num_shards);
   auto transformer = std::make_shared<Transformer>(empty_stages(devices, placement, num_shards));
-  const auto trim_at_end = gsl::finally([&] {
-    for (const std::shared_ptr<Device>& device : devices) device->trim();
-  });
+  const auto trim_at_end = gsl::finally([&] { trim_all(devices); });
   require_local_ends(*transformer);
   if (options.drafter != nullptr) transformer->state_layers = options.drafter->config.state_layers;
   require_states(*transformer);
@@ -315,21 +322,15 @@ std::shared_ptr<const Transformer> build_inner_stage(const ModelConfig& config, 
   transformer->is_inner = true;
   Placement placement = place_on_one_device(config.num_layers);
   placement.spreads.assign(devices.size(), devices.size() > 1);
-  PipelineStage& stage = transformer->stages.emplace_back();
-  stage.device = devices.front();
-  stage.gathers_on_host = gathers_on_host(devices, placement, 0, options.num_shards);
-  stage.first_layer = layers.first;
-  stage.num_layers = layers.end - layers.first;
-  stage.layers.resize(static_cast<size_t>(stage.num_layers));
-  const auto trim_at_end = gsl::finally([&] {
-    for (const std::shared_ptr<Device>& device : devices) device->trim();
-  });
-  require_stage(config.spec, stage, options);
+  transformer->stages.push_back(
+      empty_stage(devices, placement, {0, layers.first, layers.end}, options.num_shards));
+  const auto trim_at_end = gsl::finally([&] { trim_all(devices); });
+  require_stage(config.spec, transformer->stages.front(), options);
   const Loan no_loan;
   ShardsBuilder shards(config, weights, options, no_loan, {devices, placement}, *transformer);
   require_same_backends(*transformer);
   shards.build_ropes();
-  run_tasks(*options.threads, weights.is_concurrent() ? options.num_helpers : 0, stage.num_layers,
+  run_tasks(*options.threads, weights.is_concurrent() ? options.num_helpers : 0, layers.end - layers.first,
             [&](int32_t layer) { shards.build_layer(layers.first + layer); });
   return transformer;
 }

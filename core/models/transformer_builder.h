@@ -43,7 +43,7 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
                                                      const Placement& placement, const BuildOptions& options);
 
 // Builds the layers of a stage whose ends are in another process: a transformer of one stage
-// (Transformer::is_inner), on one device for each shard or on one for all of them. Throws the errors of
+// (Transformer::is_inner). `devices` has one device for all shards or one for each. Throws the errors of
 // build_transformer, and ErrorCode::invalid_argument unless the layers are some of the model's.
 std::shared_ptr<const Transformer> build_inner_stage(const ModelConfig& config, WeightProvider& weights,
                                                      gsl::span<const std::shared_ptr<Device>> devices,

@@ -80,9 +80,8 @@ std::optional<StageShardState> allocate_host_experts(const Transformer& transfor
 // while the first one paused, the others would fill their devices with gathers that wait for it.
 bool has_late_shards(const Transformer& transformer) {
   return transformer.shard.num_shards > 1 &&
-         std::any_of(transformer.stages.begin(), transformer.stages.end(), [](const PipelineStage& stage) {
-           return !stage.device->is_host() && !stage.device->is_remote();
-         });
+         std::any_of(transformer.stages.begin(), transformer.stages.end(),
+                     [](const PipelineStage& stage) { return stage.device->is_card(); });
 }
 
 int32_t num_breaks(const Transformer& transformer) {

@@ -1,7 +1,6 @@
 #include "core/stages/stage_memory.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "core/base/error.h"
@@ -9,11 +8,11 @@
 namespace quire {
 namespace {
 
-// Returns an amount of the device that has least of it, times the number of devices.
-template <typename Amount>
-uint64_t least_of_each(const std::vector<std::shared_ptr<Device>>& devices, Amount amount) {
-  uint64_t least = std::numeric_limits<uint64_t>::max() / devices.size();
-  for (const std::shared_ptr<Device>& device : devices) least = std::min(least, amount(device->info()));
+// Returns an amount of the device with the least of it, times the number of devices.
+uint64_t least_of_each(const std::vector<std::shared_ptr<Device>>& devices,
+                       uint64_t kernels::DeviceInfo::*amount) {
+  uint64_t least = devices.front()->info().*amount;
+  for (size_t i = 1; i < devices.size(); ++i) least = std::min(least, devices[i]->info().*amount);
   return least * devices.size();
 }
 
@@ -57,14 +56,12 @@ void StageMemory::change(uint64_t from, uint64_t to, std::string_view what) {
 }
 
 uint64_t StageMemory::total_bytes() const {
-  const uint64_t total =
-      least_of_each(devices_, [](const kernels::DeviceInfo& info) { return info.total_bytes; });
+  const uint64_t total = least_of_each(devices_, &kernels::DeviceInfo::total_bytes);
   return limit_bytes_ > 0 ? std::min(limit_bytes_, total) : total;
 }
 
 uint64_t StageMemory::free_bytes() const {
-  const uint64_t free_bytes =
-      least_of_each(devices_, [](const kernels::DeviceInfo& info) { return info.free_bytes; });
+  const uint64_t free_bytes = least_of_each(devices_, &kernels::DeviceInfo::free_bytes);
   if (limit_bytes_ == 0) return free_bytes;
   const uint64_t reserved = reserved_bytes();
   return std::min(free_bytes, limit_bytes_ - std::min(limit_bytes_, reserved));

@@ -31,8 +31,8 @@ class StageMemory : public std::enable_shared_from_this<StageMemory> {
     uint64_t bytes_ = 0;
   };
 
-  // `limit_bytes` is for all takers and devices together; 0: what the devices have. Shards take the same of
-  // each device, so that the one with least memory counts for all.
+  // `limit_bytes` is for all takers and devices together; 0: what the devices have. Shards take the same
+  // amount of each device, so the device with the least memory limits all.
   StageMemory(std::vector<std::shared_ptr<Device>> devices, uint64_t limit_bytes);
 
   // Throws ErrorCode::out_of_memory with the bytes that are needed and left.

@@ -13,14 +13,11 @@ constexpr Duration kStopPoll = std::chrono::milliseconds(100);
 constexpr int64_t kMostStrangers = 16;  // connections that have not proved that they have the key
 constexpr int64_t kMostHosts = 256;     // connections that have
 
+// Throws unless the shards can be on the devices: all on one, or one on each.
 void require_devices(const StageServerOptions& options) {
   const auto num_devices = gsl::narrow<int64_t>(options.devices.size());
   const int32_t num_shards = options.num_shards;
-  if (num_shards < 1 || num_shards > kMaxShards) {
-    throw Error(ErrorCode::invalid_argument, "num_shards is {}; it must be from 1 to {}", num_shards,
-                kMaxShards)
-        .at("num_shards");
-  }
+  require_num_shards(num_shards);
   if (num_devices != 1 && num_devices != num_shards) {
     throw Error(ErrorCode::invalid_argument,
                 "num_shards is {}, but {} devices are named; name one for each shard, or one for all of them",
@@ -34,11 +31,7 @@ void require_devices(const StageServerOptions& options) {
           .at("device");
     }
     require_same_backend(*options.devices.front(), *device);
-    if (num_shards > 1 && !device->has(kernels::kCapabilityShards)) {
-      throw Error(ErrorCode::unsupported, "num_shards is {}; the {} backend does not support shards",
-                  num_shards, device->backend_name())
-          .at("num_shards");
-    }
+    require_shards_on(*device, num_shards);
   }
 }
 

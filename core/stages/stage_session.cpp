@@ -200,7 +200,8 @@ StageDescription StageSession::describe() const {
   const auto num_devices = gsl::narrow<int32_t>(state_.devices.size());
   StageDescription description;
   description.version = library_version();
-  // Pages are named by it too: those of shards are stored in another order.
+  // The name is a part of what names stored pages (model_fingerprint), and shards store a page in another
+  // order.
   description.table = device.table().name;
   if (state_.num_shards > 1) description.table += fmt::format(" in {} shards", state_.num_shards);
   description.device = num_devices > 1 ? fmt::format("{} x {}", num_devices, info.name) : info.name;

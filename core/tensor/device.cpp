@@ -90,8 +90,7 @@ Device::~Device() {
 }
 
 std::string Device::name() const {
-  return is_host() || is_remote() ? std::string(backend_name())
-                                  : fmt::format("{}:{}", backend_name(), index_);
+  return is_card() ? fmt::format("{}:{}", backend_name(), index_) : std::string(backend_name());
 }
 
 kernels::DeviceInfo Device::info() const {

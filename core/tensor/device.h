@@ -47,6 +47,8 @@ class Device {
   bool is_host() const { return backend_name() == "cpu"; }
   // Returns whether it belongs to another process.
   bool is_remote() const { return peer_ != nullptr; }
+  // Returns whether its memory is neither that of the host nor in another process.
+  bool is_card() const { return !is_host() && !is_remote(); }
   // Returns the process that has a remote device; null for others.
   const std::shared_ptr<StagePeer>& peer() const { return peer_; }
   // Returns whether contexts of the two devices can exchange rows.

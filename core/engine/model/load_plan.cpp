@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kDefaultReserve = uint64_t{256} << 20;
 
 uint64_t reserve_of(const ModelLoadOptions& load, size_t device_idx, const Device& device) {
-  if (load.reserve.empty()) return device.is_host() || device.is_remote() ? 0 : kDefaultReserve;
+  if (load.reserve.empty()) return device.is_card() ? kDefaultReserve : 0;
   return load.reserve.size() == 1 ? load.reserve.front() : load.reserve[device_idx];
 }
 

@@ -67,11 +67,6 @@ int32_t host_of(const ModelPlanOptions& options) {
   return -1;
 }
 
-// True for a device whose memory is neither that of the host nor in another process.
-bool is_card(const Device& device) {
-  return !device.is_host() && !device.is_remote();
-}
-
 // Places the experts of the given layers on the host, unless the layer is there itself or in another process.
 void place_experts(const ModelPlanOptions& options, gsl::span<const int32_t> layers, Placement& placement) {
   if (layers.empty()) return;
@@ -79,7 +74,7 @@ void place_experts(const ModelPlanOptions& options, gsl::span<const int32_t> lay
   placement.device_of_experts = placement.device_of_layer;
   for (const int32_t layer : layers) {
     int32_t& device = placement.device_of_experts[static_cast<size_t>(layer)];
-    if (is_card(*options.devices[static_cast<size_t>(device)].device)) device = host;
+    if (options.devices[static_cast<size_t>(device)].device->is_card()) device = host;
   }
 }
 
@@ -94,7 +89,7 @@ uint64_t host_experts_bytes(const Transformer& outline, const TransformerExecuto
 std::vector<StagePlace> places_of(const ModelPlanOptions& options) {
   std::vector<bool> is_host;
   is_host.reserve(options.devices.size());
-  for (const ModelDevice& device : layer_devices(options)) is_host.push_back(!is_card(*device.device));
+  for (const ModelDevice& device : layer_devices(options)) is_host.push_back(!device.device->is_card());
   return stage_places(is_host, options.num_shards);
 }
 
@@ -195,8 +190,8 @@ std::shared_ptr<const RemoteLayers> plan_elsewhere(const Device& device, const M
   return device.peer()->build({model, 0, num_layers, options.activations, BuildMode::plan});
 }
 
-// The ends, and the stages without layers that compute them, lie on this device and those of its other shards
-// whatever layers they have, and so do its ends of links.
+// Counts what is on the first device of this process and on those of its other shards whatever layers they
+// have: the ends of the model, the stages without layers that compute them, and the host's ends of links.
 void fix_ends(DeviceCapacity& home, uint64_t link_bytes) {
   DeviceDemand& demand = home.demand;
   home.fixed_bytes = demand.embedding_bytes + demand.head_bytes + 2 * demand.stage_bytes + link_bytes;

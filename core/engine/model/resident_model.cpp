@@ -16,9 +16,8 @@ namespace {
 // themselves, the threads only read. On the CPU one thread reads ahead while all others prepare.
 int32_t num_load_helpers(const std::vector<ModelDevice>& devices) {
   constexpr int32_t kMostThreads = 8;
-  const bool all_host = std::all_of(devices.begin(), devices.end(), [](const ModelDevice& device) {
-    return device.device->is_host() || device.device->is_remote();
-  });
+  const bool all_host = std::all_of(devices.begin(), devices.end(),
+                                    [](const ModelDevice& device) { return !device.device->is_card(); });
   if (all_host) return devices.front().device->info().num_units > 1 ? 1 : 0;
   return std::clamp(static_cast<int32_t>(std::thread::hardware_concurrency()), 1, kMostThreads) - 1;
 }

@@ -7,7 +7,8 @@
 namespace quire {
 namespace {
 
-std::vector<std::shared_ptr<Device>> devices_of(DeviceRegistry& devices, int32_t num_shards) {
+// Opens the first default device, or all of them if there are several shards.
+std::vector<std::shared_ptr<Device>> open_devices(DeviceRegistry& devices, int32_t num_shards) {
   std::vector<std::shared_ptr<Device>> open;
   if (num_shards > 1) {
     for (const ModelDevice& device : devices.open_all({})) open.push_back(device.device);
@@ -34,7 +35,7 @@ StageServerOptions server_options(Runtime& runtime, DeviceRegistry& devices, con
   options.key = with_parameter("stage_key_file",
                                [&] { return read_key_file(runtime.files(), devices.stage_key_file()); });
   options.num_shards = serving.num_shards;
-  options.devices = devices_of(devices, serving.num_shards);
+  options.devices = open_devices(devices, serving.num_shards);
   options.memory_bytes = serving.memory_bytes;
   options.transport = devices.stage_transport();
   options.models = serving.models;

@@ -79,12 +79,9 @@ void StageProcess::kill() {
   pid_ = -1;
 }
 
-StageThread::StageThread(std::shared_ptr<Device> device, uint64_t memory_bytes, const std::string& models)
-    : server_(server_options({std::move(device)}, memory_bytes, models)),
-      thread_([this] { server_.run_until(TimePoint::max(), &stop_); }) {}
-
-StageThread::StageThread(std::vector<std::shared_ptr<Device>> devices)
-    : server_(server_options(std::move(devices), 0, "/")),
+StageThread::StageThread(std::vector<std::shared_ptr<Device>> devices, uint64_t memory_bytes,
+                         const std::string& models)
+    : server_(server_options(std::move(devices), memory_bytes, models)),
       thread_([this] { server_.run_until(TimePoint::max(), &stop_); }) {}
 
 StageThread::~StageThread() {
@@ -92,9 +89,10 @@ StageThread::~StageThread() {
   thread_.join();
 }
 
-std::shared_ptr<Device> open_cpu() {
+std::shared_ptr<Device> open_cpu(uint64_t limit_bytes) {
   kernels::DeviceOptions options;
   options.num_threads = 2;
+  options.memory_limit_bytes = limit_bytes;
   return Device::open(kernels::cpu_backend(), 0, options);
 }
 

@@ -21,7 +21,7 @@ inline constexpr const char* kStageKey = "stage-key-of-the-tests-0123456789";
 struct StageDeviceChoice {
   std::string device = "cpu:0";
   std::string library = {};  // opened by its path before the device is; empty: none
-  int32_t num_shards = 1;    // all on the device
+  int32_t num_shards = 1;    // of each layer, all on the device
 };
 
 // A stage in another process, killed by the destructor.
@@ -31,6 +31,8 @@ class StageProcess {
   explicit StageProcess(uint64_t memory_bytes = 0, const std::string& models = "/",
                         const std::vector<std::string>& before = {},
                         const std::string& address = "127.0.0.1:0", const StageDeviceChoice& choice = {});
+  explicit StageProcess(const StageDeviceChoice& choice, const std::vector<std::string>& before = {})
+      : StageProcess(0, "/", before, "127.0.0.1:0", choice) {}
   StageProcess(const StageProcess&) = delete;
   StageProcess& operator=(const StageProcess&) = delete;
   ~StageProcess();
@@ -52,9 +54,11 @@ class StageProcess {
 class StageThread {
  public:
   explicit StageThread(std::shared_ptr<Device> device, uint64_t memory_bytes = 0,
+                       const std::string& models = "/")
+      : StageThread(std::vector{std::move(device)}, memory_bytes, models) {}
+  // A stage with one shard on each device.
+  explicit StageThread(std::vector<std::shared_ptr<Device>> devices, uint64_t memory_bytes = 0,
                        const std::string& models = "/");
-  // One shard on each device.
-  explicit StageThread(std::vector<std::shared_ptr<Device>> devices);
   ~StageThread();
   std::string name() const { return "tcp://" + server_.address().text(); }
   StageServer& server() { return server_; }
@@ -65,7 +69,8 @@ class StageThread {
   std::thread thread_;
 };
 
-std::shared_ptr<Device> open_cpu();
+// `limit_bytes` is the memory that may be taken; 0: no limit.
+std::shared_ptr<Device> open_cpu(uint64_t limit_bytes = 0);
 // Opens the device of a stage.
 std::shared_ptr<Device> join_stage(const std::string& name, const std::string& key = kStageKey);
 
@@ -73,7 +78,8 @@ std::shared_ptr<Device> join_stage(const std::string& name, const std::string& k
 ModelPlanOptions options_on(const std::string& path, const std::vector<std::shared_ptr<Device>>& devices,
                             const std::vector<int32_t>& split);
 std::shared_ptr<Model> load_planned(const ModelPlanOptions& options);
-// Loads a model with these numbers of layers on the devices.
+// Loads a model with these numbers of layers on the devices, and so many shards of the layers in this
+// process.
 std::shared_ptr<Model> load_on(const std::string& path, const std::vector<std::shared_ptr<Device>>& devices,
                                const std::vector<int32_t>& split = {}, int32_t num_shards = 1);
 

@@ -63,7 +63,7 @@ TEST_P(StageJobs, GiveTheSameBits) {
   std::unique_ptr<FamilyDirectory> family;
   if (GetParam() != "embedded") family = std::make_unique<FamilyDirectory>(GetParam());
   const std::string path = family == nullptr ? QUIRE_EMBEDDED_MODEL : family->path();
-  const StageProcess process, of_shards(0, "/", {}, "127.0.0.1:0", {"cpu:0", {}, 2});
+  const StageProcess process, of_shards(StageDeviceChoice{"cpu:0", {}, 2});
   const auto cpu = open_cpu();
   const auto stage = join_stage(process.name()), sharded = join_stage(of_shards.name());
   const auto alone = load_on(path, {cpu});

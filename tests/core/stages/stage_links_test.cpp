@@ -1,8 +1,10 @@
 // Rows that travel from card to card (NCCL) give the bits of rows that travel by TCP, for hosts and stages on
 // cards. Without links they travel by TCP, and the reason is visible. A stage that is lost, and a link that
-// fails, end the jobs in bounded time. Runs on the card that QUIRE_TEST_DEVICE names, with the stage on that
-// of QUIRE_TEST_STAGE_DEVICE, by default on the same card: an emulated one takes both, and for NCCL the stage
-// is then on another host, so that rows travel through sockets.
+// fails, end the jobs in bounded time.
+//
+// Runs on the card that QUIRE_TEST_DEVICE names, with the stage on that of QUIRE_TEST_STAGE_DEVICE. Without
+// the latter both are on one card. NCCL refuses two ranks on one card of a host, so the stage then gives NCCL
+// the name of another host, and rows travel through sockets. Emulated cards ignore the name.
 #include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -60,9 +62,8 @@ class StageLinks : public ::testing::Test {
   }
   static std::unique_ptr<StageProcess> start(const StageDeviceChoice& device = choice()) {
     std::vector<std::string> before;
-    // NCCL refuses two ranks on one card of a host.
     if (std::getenv("QUIRE_TEST_STAGE_DEVICE") == nullptr) before = {"env", "NCCL_HOSTID=quire-stage"};
-    return std::make_unique<StageProcess>(0, "/", before, "127.0.0.1:0", device);
+    return std::make_unique<StageProcess>(device, before);
   }
   static std::unique_ptr<StageProcess> start_with(const char* fault) {
     const Fault faulty(fault);

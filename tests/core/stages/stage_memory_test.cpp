@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "tests/core/stages/stage_fixture.h"
 #include "tests/support/expect_error.h"
 
@@ -36,14 +35,9 @@ TEST(StageMemory, WithoutALimitIsThatOfTheDevice) {
   EXPECT_GT(memory->free_bytes(), 0U);
 }
 
-// Shards take the same of each device.
+// Shards take the same amount of each device.
 TEST(StageMemory, OfSeveralDevicesIsThatOfTheLeastTimesTheirNumber) {
-  const auto cpu_with = [](uint64_t bytes) {
-    kernels::DeviceOptions options;
-    options.memory_limit_bytes = bytes;
-    return Device::open(kernels::cpu_backend(), 0, options);
-  };
-  const std::vector devices = {cpu_with(5000), cpu_with(3000), cpu_with(4000)};
+  const std::vector devices = {open_cpu(5000), open_cpu(3000), open_cpu(4000)};
   EXPECT_EQ(std::make_shared<StageMemory>(devices, 0)->free_bytes(), 9000U);
   const auto memory = std::make_shared<StageMemory>(devices, 8000);
   EXPECT_EQ(memory->total_bytes(), 8000U);

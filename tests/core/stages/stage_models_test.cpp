@@ -19,7 +19,7 @@ namespace {
 // Devices of this process and of three others. The last one has two shards.
 struct Group {
   StageProcess first_process, second_process;
-  StageProcess sharded_process{0, "/", {}, "127.0.0.1:0", {"cpu:0", {}, 2}};
+  StageProcess sharded_process{StageDeviceChoice{"cpu:0", {}, 2}};
   std::shared_ptr<Device> cpu = open_cpu();
   std::shared_ptr<Device> first = join_stage(first_process.name());
   std::shared_ptr<Device> second = join_stage(second_process.name());
@@ -73,7 +73,7 @@ TEST_P(StageFamilies, EqualOneProcess) {
   expect_equal({group.first, group.cpu}, evenly(num_layers, 2));
   if (num_layers >= 3) expect_equal({group.first, group.cpu, group.second}, evenly(num_layers, 3));
   expect_equal({group.first, group.second, group.cpu}, {num_layers / 2, num_layers - num_layers / 2, 0});
-  // Each process has shards of its own.
+  // Each process has its own number of shards.
   expect_equal({group.cpu, group.sharded}, evenly(num_layers, 2));
   expect_equal({group.sharded, group.cpu}, evenly(num_layers, 2), 2);
   expect_equal({group.cpu, group.first}, evenly(num_layers, 2), 2);

@@ -5,7 +5,6 @@
 
 #include "core/base/error.h"
 #include "core/models/drafting_executor.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "tests/core/stages/stage_fixture.h"
 #include "tests/support/case_stride.h"
 #include "tests/support/expect_error.h"
@@ -13,13 +12,6 @@
 
 namespace quire::testing {
 namespace {
-
-std::shared_ptr<Device> cpu_with_limit(uint64_t bytes) {
-  kernels::DeviceOptions options;
-  options.num_threads = 2;
-  options.memory_limit_bytes = bytes;
-  return Device::open(kernels::cpu_backend(), 0, options);
-}
 
 ModelCacheOptions small_cache() {
   ModelCacheOptions cache;
@@ -54,7 +46,8 @@ TEST_P(StagePlans, EqualWhatIsTaken) {
     EXPECT_EQ(far_cpu->memory_use().held_bytes, plan.memory.devices[1].total());
     EXPECT_EQ(stage.server().reserved_bytes(), plan.memory.devices[1].total());
     EXPECT_EQ(plan.memory.devices[1].embedding + plan.memory.devices[1].head, 0U);
-    // A token reads the same weights as on a device of this process, but for the head, which is here.
+    // A token reads the same weights on a device of this process, except the head, which is never on the
+    // stage.
     ModelPlanOptions local = options_on(family.path(), {cpu, open_cpu()}, options.split);
     local.cache = small_cache();
     const std::vector<uint64_t> read = plan_model(local).memory.step_bytes;
@@ -100,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, StagePlans,
 class AutomaticSplit : public ::testing::Test {
  protected:
   ModelPlan plan_with(uint64_t here, uint64_t there) {
-    const auto cpu = cpu_with_limit(here);
+    const auto cpu = open_cpu(here);
     StageThread stage(open_cpu(), there);
     const auto device = join_stage(stage.name());
     ModelPlanOptions options = options_on(QUIRE_EMBEDDED_MODEL, {cpu, device}, {});
@@ -138,7 +131,7 @@ TEST_F(AutomaticSplit, KeepsTheBudgetsOfBoth) {
 // The stage has a device for each of its shards. Its memory is that of the smaller one, twice.
 TEST_F(AutomaticSplit, KeepsTheMemoryOfAllShards) {
   const auto plan_in_shards = [](uint64_t first_bytes, uint64_t second_bytes) {
-    StageThread stage(std::vector{cpu_with_limit(first_bytes), cpu_with_limit(second_bytes)});
+    StageThread stage(std::vector{open_cpu(first_bytes), open_cpu(second_bytes)});
     ModelPlanOptions options = options_on(QUIRE_EMBEDDED_MODEL, {open_cpu(), join_stage(stage.name())}, {});
     options.cache = small_cache();
     options.num_shards = 2;
