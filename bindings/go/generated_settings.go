@@ -108,9 +108,9 @@ type ModelOptions struct {
 	// has its own columns of every matrix and its own heads of the cache; shards compute in parallel. 1, the default,
 	// keeps layers whole. Results equal those of one shard bit for bit. On the CPU, shards divide the threads between
 	// them. Several cards have one shard each: two cards and two shards are one stage, four cards and two shards are
-	// two stages of half the layers. A split by layers then has one number for each stage. Stages on other hosts have
-	// shards of their own. Runtime.LoadModel and Runtime.Plan fail with CodeInvalidArgument if cards that are named
-	// next to each other are no multiple of the shards.
+	// two stages of half the layers. A split by layers then has one number for each stage. A stage on another host has
+	// the shards that it was started with. Runtime.LoadModel and Runtime.Plan fail with CodeInvalidArgument if a row
+	// of cards is no multiple of the shards.
 	NumShards int
 
 	// The format of the activations, one of ActivationDtype. Default: ActivationFull. Results still depend only on the

@@ -36,9 +36,9 @@ struct PagesField {
   }
 };
 
-// Connects the host's end of a link while the stage connects the other: each waits for the other. Returns the
-// host's end once the stage has answered. Makes it before the request, because without it the stage would
-// wait in vain.
+// Creates the host's end of a link, asks the stage to connect its own end, and connects both at the same
+// time, because each end waits for the other. Returns the host's end when the stage has answered. If the
+// host's end cannot be created, the stage is not asked, and so does not wait for it.
 std::unique_ptr<RowLink> connect_ends(StageConnection& connection, const DeviceContext& home,
                                       const kernels::LinkId& id, const ChannelWait& wait) {
   auto link = std::make_unique<RowLink>(home, id, 0);

@@ -94,12 +94,13 @@ QUIRE_API int64_t quire_model_drafter_logits(quire_model* model, const int32_t* 
 
 /**
  * Serves other hosts: this process becomes a stage at the address `listen` ("0.0.0.0:7430", "[::1]:7430";
- * port 0 takes a free one), and has layers of their models on the first default device of the runtime. With
- * num_shards from 2 to 64 each layer is cut into that many shards (tensor parallelism), all on the only
- * default device or one on each of as many; 1 cuts nothing. Hosts need the key of
- * quire_runtime_options_set_stage_key_file. They find models below the directory `models`; with an empty text
- * only synthetic ones. All hosts together take at most memory_bytes of the devices; 0 means what these have
- * free. The address is logged (QUIRE_LOG_INFO) once it is listened at.
+ * port 0 takes a free one), and has layers of their models on default devices of the runtime. num_shards
+ * is the number of shards of each layer (tensor parallelism), 1 to 64. One shard is on the first default
+ * device. Several shards are all on that device if it is the only one; otherwise there must be one default
+ * device for each shard. Hosts need the key of quire_runtime_options_set_stage_key_file. They find models
+ * below the directory `models`; with an empty text only synthetic ones. All hosts together take at most
+ * memory_bytes of the devices; 0 means what these have free. The address is logged (QUIRE_LOG_INFO) once it
+ * is listened at.
  *
  * Serves until the timeout or the cancel (base.h: waits), which fail with QUIRE_ERROR_TIMEOUT and
  * QUIRE_ERROR_CANCELLED: it returns 0 always. Then all connections are ended and what hosts had is freed.

@@ -235,8 +235,8 @@ QUIRE_API int32_t quire_model_options_set_progress(quire_model_options* options,
  * 1, the default, keeps layers whole. Results equal those of one shard bit for bit. On the CPU, shards divide
  * the threads between them. Several cards have one shard each: two cards and two shards are one stage, four
  * cards and two shards are two stages of half the layers. A split by layers then has one number for each
- * stage. Stages on other hosts have shards of their own. quire_model_load and quire_plan_create fail with
- * QUIRE_ERROR_INVALID_ARGUMENT if cards that are named next to each other are no multiple of the shards.
+ * stage. A stage on another host has the shards that it was started with. quire_model_load and
+ * quire_plan_create fail with QUIRE_ERROR_INVALID_ARGUMENT if a row of cards is no multiple of the shards.
  */
 QUIRE_API int32_t quire_model_options_set_num_shards(quire_model_options* options, int32_t num_shards,
                                                      quire_error** error);

@@ -38,9 +38,9 @@ bool place_strips(GemmShape& s, const CardLimits& d, const Matrix& m, int64_t ro
 
 // Returns the time of the busiest multiprocessor: its strips and activations, and the meetings of the warps
 // at each block of 128 rows, which other blocks of the multiprocessor hide; and for each task its start and
-// end, longer with split-K. If a block has further tasks, a single warp adds up the sums of all splits
-// (combine_splits). Measured on an H200: a block of 128 rows by eight strips takes 0.93, 1.21 and 1.62 us for
-// 16, 32 and 64 tokens, and a further task with split-K 2 to 3, 3 and 9 us.
+// end, longer with split-K. With split-K, each task of a block after its first costs more: a single warp then
+// adds up the sums of all splits (combine_splits). Measured on an H200 for 16, 32 and 64 tokens: a block of
+// 128 rows by eight strips takes 0.93, 1.21 and 1.62 us, and such a task 2 to 3, 3 and 9 us more.
 int64_t strip_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   constexpr int64_t kMeeting = 350, kTask = 1500, kSplit = 2000, kAlone = 1000;
   const int64_t strip = s.tiles == 2 ? 70 : s.tiles == 4 ? 105 : 150, activations = int64_t{10} * s.tiles;
@@ -48,7 +48,8 @@ int64_t strip_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int
   const int64_t together = std::min<int64_t>(s.resident, rounds);
   const int64_t in_turn = (rounds + together - 1) / together;
   const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits;
-  const int64_t warps = (s.strips * together + 3) / 4 * 4;  // a multiprocessor has four schedulers
+  // A multiprocessor has four schedulers, and those with fewer warps wait for the others.
+  const int64_t warps = (s.strips * together + 3) / 4 * 4;
   return rounds * row_blocks * (strip * warps / together + activations) +
          in_turn * (row_blocks * kMeeting / together + kTask) +
          (s.splits > 1 ? kSplit * in_turn + (in_turn - 1) * s.tiles * kAlone : 0);

@@ -1,6 +1,6 @@
-// A stage process for the tests. Arguments: key file, directory of the models, bytes of memory, address (port
-// 0 takes a free one), device, a library to open before it (may be empty), and the number of shards. Writes
-// its address as one line.
+// A stage process for the tests. Arguments: key file, directory of the models, limit of the memory in bytes,
+// address (port 0 takes a free one), device, library to open before the device (empty: none), and number of
+// shards. Writes its address as one line.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

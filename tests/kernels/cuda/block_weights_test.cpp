@@ -90,7 +90,7 @@ TEST_F(BlockWeightsTest, DeepMatricesMatchWithSplitK) {
     check_type(type, 4096, 64, {1, 3, 12, 40, 70});
 }
 
-// Shapes: LinearTest.
+// Sizes for which K is split in halves and quarters: see LinearTest.
 TEST_F(BlockWeightsTest, HalvesAndQuartersOfKMatch) {
   check_type(BlockType::q4_k, 1024, 6144, {8, 20, 40, 70});
   check_type(BlockType::q6_k, 2048, 1024, {8, 40, 70});

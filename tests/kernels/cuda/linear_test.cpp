@@ -346,8 +346,8 @@ TEST_F(LinearTest, BroadAndFewStripTilesMatchForOtherFormats) {
   }
 }
 
-// K in halves and quarters on cards without warpgroup products: matrices of 6,144 and 16,384 columns for 132
-// multiprocessors, smaller ones for the 16 of an emulated card. See GemmShapeTest.
+// Sizes for which cards without warpgroup products split K in halves and quarters: 6,144 and 16,384 columns
+// on a card of 132 multiprocessors, the others on an emulated one of 16. See GemmShapeTest.
 TEST_F(LinearTest, HalvesAndQuartersOfKMatch) {
   StoredWeight many, more, few, fewer;
   make_exl2(many, {{5, 384}, {4, 384}, {3, 256}}, 6144, true, random_);

@@ -122,8 +122,8 @@ TEST_F(TrellisWeightsTest, EveryNumberOfRowsMatches) {
   check(kFourBits, 256, 256, {1, 2, 4, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 128, 130});
 }
 
-// Inputs and outputs that are no multiples of 128 are padded in the file. There are few results here, so that
-// few errors average out.
+// Inputs and outputs that are no multiples of 128 are padded in the file. The bound is wider than elsewhere,
+// because the errors of so few results do not average out.
 TEST_F(TrellisWeightsTest, PaddedSizesMatch) {
   for (const int32_t num_in : {1, 17, 127, 130, 384})
     for (const int32_t num_out : {1, 96, 129})
@@ -135,7 +135,7 @@ TEST_F(TrellisWeightsTest, DeepMatricesMatchWithSplitK) {
   check({TrellisCodebook::three_inst, 6}, 8320, 128, {1, 2, 9});
 }
 
-// Shapes: LinearTest.
+// Sizes for which K is split in halves and quarters: see LinearTest.
 TEST_F(TrellisWeightsTest, HalvesAndQuartersOfKMatch) {
   check(kFourBits, 1024, 6144, {1, 20, 40, 70});
   check({TrellisCodebook::three_inst, 6}, 2048, 1024, {1, 20, 40, 70});

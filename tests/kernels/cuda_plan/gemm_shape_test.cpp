@@ -259,8 +259,8 @@ TEST(GemmShapeTest, BlocksOfFewStripsShareAMultiprocessor) {
   }
 }
 
-// The warps that arrive last share the sums of splits only if no block has other tasks, so that one warp need
-// not add up all of them.
+// If each block has one task, the warps that arrive last share the addition of the sums of all splits.
+// Otherwise one warp adds up all of them, which is slower.
 TEST(GemmShapeTest, BlocksThatSplitKHaveOneTask) {
   const CardLimits card = limits_of("H100 with kernels for 8.0");
   const Form form = {TileKind::exl2, 4, 1};
@@ -360,7 +360,7 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsSplitKInHalvesAndQuarters) {
                               {emulated, 1024, 1024, 40, 4}, {emulated, 2048, 1024, 70, 2}};
   for (const Product& p : products) {
     for (const Form& form : kForms) {
-      if (form.bits >= 8) continue;  // which leave no memory for two blocks on a multiprocessor
+      if (form.bits >= 8) continue;  // leaves no memory for two blocks on a multiprocessor
       SCOPED_TRACE(std::to_string(static_cast<int>(form.kind)) + ", " + std::to_string(form.bits) +
                    " bits, " + std::to_string(p.depth) + " by " + std::to_string(p.columns) + ", " +
                    std::to_string(p.rows) + " tokens");
